@@ -1,0 +1,27 @@
+"""The few functions that the web API, the page and the command line share: load, compute, answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from service.domain.question import resolve
+from service.domain.quote import fit
+from service.domain.traffic_quote import traffic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from service.domain.question import Catalog
+
+
+def fit_answer(asked: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
+    """How many sequences fit: the answer of `/fit`; `asked` holds validated names only, absent ones left out.
+
+    Raises QuoteError with a pointer to each name that cannot be answered.
+    """
+    return fit(resolve(asked, catalog), catalog)
+
+
+def traffic_answer(asked: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
+    """What a decode step reads: the answer of `/traffic`; as `fit_answer`."""
+    return traffic(resolve(asked, catalog), catalog)

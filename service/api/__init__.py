@@ -1,0 +1,1 @@
+"""The HTTP side: one module per resource, one schema module per payload."""

@@ -1,0 +1,90 @@
+"""flask-smorest, bent where it had to be: what a view declares is what the OpenAPI document says.
+
+Its own decorators put two wrappers around a view and build what the contract forbids (422 for a wrong Content-Type,
+`application/json` for errors); the ones here attach the same documentation and call our reading of requests. They
+write flask-smorest's private `_apidoc`, which is why it is pinned below 0.48 and the contract tests read the result.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, cast
+
+import flask_smorest
+from flask import Response
+from marshmallow import Schema
+
+from service.api.asking import body_reader, query_reader
+from service.api.bodies import JSON_TYPE
+from service.api.schemas.closed import ClosedSchema
+
+View = Callable[..., Response]
+Decorator = Callable[[View], View]
+
+
+class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]  # flask-smorest ships no types
+    """Views with their documentation. `asks` goes above the other decorators: it is what wraps the view."""
+
+    def route(self, rule: str, **options: Any) -> Decorator:  # noqa: ANN401 - flask's own options
+        """flask-smorest's own, with types."""
+        return cast("Decorator", super().route(rule, **options))
+
+    @staticmethod
+    def asks_by_query(schema: ClosedSchema) -> Decorator:
+        """Call the view with the question of the query string."""
+        return _asking(query_reader(schema), {"in": "query", "required": True, "schema": schema})
+
+    @staticmethod
+    def asks_by_body(schema: ClosedSchema, examples: Mapping[str, Mapping[str, Any]]) -> Decorator:
+        """Call the view with the question of the JSON body."""
+        return _asking(
+            body_reader(schema), {"in": "json", "required": True, "schema": schema, "examples": dict(examples)}
+        )
+
+    @staticmethod
+    def answers(
+        schema: Schema | Mapping[str, Any] | None,
+        description: str,
+        status: int = 200,
+        content_type: str = JSON_TYPE,
+        headers: tuple[str, ...] = (),
+    ) -> Decorator:
+        """Document one of the view's answers."""
+        answer: dict[str, Any] = {"description": description, "content_type": content_type}
+        if schema is not None:
+            answer["schema"] = schema
+        if headers:
+            answer["headers"] = {name: {"$ref": f"#/components/headers/{name}"} for name in headers}
+
+        def decorate(view: View) -> View:
+            responses = _documentation(view).setdefault("response", {}).setdefault("responses", {})
+            responses.setdefault(status, []).append(answer)
+            return view
+
+        return decorate
+
+    @staticmethod
+    def named(operation_id: str, **documentation: Any) -> Decorator:  # noqa: ANN401 - any part of an OpenAPI operation
+        """Give the operation the name that generated clients call it by."""
+
+        def decorate(view: View) -> View:
+            _documentation(view)["manual_doc"] = {"operationId": operation_id, **documentation}
+            return view
+
+        return decorate
+
+
+def _asking(read: Callable[[], Mapping[str, Any]], parameters: Mapping[str, Any]) -> Decorator:
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def asked() -> Response:
+            return view(read())
+
+        _documentation(asked)["arguments"] = {"parameters": [dict(parameters)], "responses": {}}
+        return asked
+
+    return decorate
+
+
+def _documentation(view: View) -> dict[str, Any]:
+    documentation: dict[str, Any] = view.__dict__.setdefault("_apidoc", {})
+    return documentation

@@ -1,0 +1,1 @@
+"""One schema per payload. None reads the database; each is built once."""

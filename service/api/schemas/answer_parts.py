@@ -1,0 +1,148 @@
+"""The parts that answers are made of. They document and are tested against; answers themselves are plain dicts.
+
+Every key is always there (required), null means that it does not apply, and clients ignore keys they do not know.
+"""
+
+from typing import Any
+
+from marshmallow import EXCLUDE, Schema, fields
+from marshmallow.validate import Length, Range
+
+from service.api.schemas.fields import AskedField, Properties
+from service.api.schemas.question import TrafficQuestion
+
+
+class AnswerSchema(Schema):
+    """Base of all answers: open, so that keys may be added."""
+
+    class Meta:
+        unknown = EXCLUDE
+
+
+def whole(about: str, *, null: bool = False, least: int | None = 0) -> fields.Integer:
+    """An exact count: bytes, tokens, sequences."""
+    return fields.Integer(
+        strict=True, required=True, allow_none=null, validate=Range(min=least), metadata={"description": about}
+    )
+
+
+def number(about: str, *, null: bool = False) -> fields.Float:
+    """A finite number at or above zero."""
+    return fields.Float(required=True, allow_none=null, validate=Range(min=0), metadata={"description": about})
+
+
+def text(about: str, *, null: bool = False) -> fields.String:
+    """A string; where its values are a set, the description names them, since the set may grow."""
+    return fields.String(required=True, allow_none=null, metadata={"description": about})
+
+
+def flag(about: str) -> fields.Boolean:
+    """A boolean, never null."""
+    return fields.Boolean(required=True, metadata={"description": about})
+
+
+def part(schema: Schema, about: str, *, null: bool = False) -> fields.Nested:
+    """An object of its own schema."""
+    return fields.Nested(schema, required=True, allow_none=null, metadata={"description": about})
+
+
+def rows(schema: Schema, about: str, *, null: bool = False) -> fields.List[Any]:
+    """A list of objects."""
+    return fields.List(fields.Nested(schema), required=True, allow_none=null, metadata={"description": about})
+
+
+def sentences(about: str) -> fields.List[Any]:
+    """A list of sentences, empty rather than null."""
+    return fields.List(fields.String(), required=True, metadata={"description": about})
+
+
+def bounds(entry: fields.Field[Any], about: str, *, null: bool = False) -> fields.List[Any]:
+    """Low and high."""
+    return fields.List(entry, required=True, allow_none=null, validate=Length(equal=2), metadata={"description": about})
+
+
+def change(about: str, *, null: bool = False) -> fields.Dict:
+    """Names of the question with other values."""
+    return fields.Dict(keys=fields.String(), required=True, allow_none=null, metadata={"description": about})
+
+
+class EchoedField(AskedField):
+    """A name of the question as the answer repeats it: of the same type or null, and of any size that was derived."""
+
+    def __init__(self, asked: AskedField) -> None:
+        super().__init__(required=True, metadata={"description": asked.metadata["description"]})
+        self._asked = asked
+
+    def described(self) -> Properties:
+        """The type alone."""
+        described = self._asked.described()
+        echoed: Properties = {
+            key: described[key] for key in ("type", "additionalProperties", "format") if key in described
+        }
+        if isinstance(described.get("items"), dict):
+            echoed["items"] = {"type": described["items"]["type"]}  # type: ignore[index]  # a dict, as just seen
+        return echoed
+
+
+EchoedQuestion = AnswerSchema.from_dict(
+    {name: EchoedField(field) for name, field in TrafficQuestion().fields.items() if isinstance(field, AskedField)},
+    name="EchoedQuestion",
+)
+
+
+class AnsweredModel(AnswerSchema):
+    """The model that the answer is about."""
+
+    id = text("Slug; null for config.", null=True)
+    name = text("As it is published.")
+    parameters = number("Counted or asked, whole model.")
+    active_parameters = number("Those that one token uses.", null=True)
+    context_tokens = whole("The model's own longest context.", null=True)
+    revision = whole("Catalog revision of the entry; null for config.", null=True)
+
+
+class AnsweredGpu(AnswerSchema):
+    """The GPUs that the answer is about."""
+
+    id = text("Slug.")
+    name = text("As its maker writes it.")
+    count = whole("GPUs in the whole deployment.", least=1)
+    revision = whole("Catalog revision of the entry.")
+
+
+class AnsweredEngine(AnswerSchema):
+    """The engine that the answer is about."""
+
+    name = text("none is the arithmetic of a textbook.")
+    version = text("null for engine none.", null=True)
+
+
+class Calibration(AnswerSchema):
+    """What measurements taught, where they were used."""
+
+    rung = text("The step of the ladder that was used, such as gpu+engine+version.")
+    measurements = whole("How many stood behind it.")
+    probes = whole("From how many probes.")
+    spread_bytes = fields.List(fields.Integer(strict=True), required=True, metadata={"description": "Low and high."})
+    as_of = text("Time of the newest.", null=True)
+
+
+def question() -> fields.Nested:
+    """What was asked, completed."""
+    return part(EchoedQuestion(), "Every name after defaults; null where it does not apply.")
+
+
+def taken() -> fields.Dict:
+    """Where each name of the question came from."""
+    sources = "request, command, name, default, measured, calibrated, modelled, derived, catalog or recalled"
+    return fields.Dict(
+        keys=fields.String(),
+        values=fields.String(),
+        required=True,
+        metadata={"description": f"Where each name came from: {sources}."},
+    )
+
+
+def gpu() -> fields.Nested:
+    """The GPUs, if any are known."""
+    return part(AnsweredGpu(), "The GPUs; null where only memory_bytes was given.", null=True)

@@ -1,0 +1,307 @@
+"""The types a question is made of: strict, with one reading for JSON values and one for query strings.
+
+marshmallow's own fields take "1.5" for a number, truncate 1.9 to 1 and read "yes" as true; none of these is one.
+Each field here documents itself for OpenAPI, so that what is written there is what is enforced.
+"""
+
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from marshmallow import ValidationError, fields
+
+from service.api import limits
+from service.api.limits import Span
+
+Properties = dict[str, object]
+Given = TypeVar("Given")
+
+_whole_number = re.compile(r"-?[0-9]+").fullmatch
+_number = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?").fullmatch
+_moment = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII).fullmatch
+# Invisible or not text: controls, formats (zero-width, direction), surrogates, private use, unassigned.
+_UNREADABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+class MisreadError(ValidationError):
+    """A value that its field cannot take. `at` is the JSON pointer below the field's own."""
+
+    def __init__(self, message: str, at: str = "") -> None:
+        super().__init__(message)
+        self.sentence = message
+        self.at = at
+
+
+class AskedField(fields.Field[Any]):
+    """A field of a question. `nullable` is documentation: null in a body means absent, a query string has none."""
+
+    nullable = True
+
+    def read(self, value: object) -> object:
+        """Turn a JSON value, never null, into the field's own type; raises MisreadError."""
+        return value
+
+    def read_text(self, text: str) -> object:
+        """Turn a value of a query string into the field's own type; raises MisreadError."""
+        return self.read(text)
+
+    def described(self) -> Properties:
+        """JSON Schema of what `read` takes."""
+        return {}
+
+    def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:  # noqa: ANN401, ARG002
+        return self.read(value)
+
+
+class WholeNumber(AskedField):
+    """An integer, or a float without a fraction, as JSON Schema defines integers; no bool and no string."""
+
+    def __init__(self, span: Span, **kwargs: Any) -> None:  # noqa: ANN401 - marshmallow's own options
+        super().__init__(**kwargs)
+        self._least, self._greatest = int(span.least), int(span.greatest)
+        self._refusal = f"must be a whole number from {self._least:,} to {self._greatest:,}"
+
+    def read(self, value: object) -> int:
+        """Refuses everything but a whole number inside the span."""
+        if type(value) is not int:
+            if type(value) is not float or not value.is_integer():
+                raise MisreadError(_but(self._refusal, value))
+            value = int(value)
+        if not self._least <= value <= self._greatest:
+            raise MisreadError(self._refusal)
+        return value
+
+    def read_text(self, text: str) -> int:
+        """ASCII digits only: int() would take "1_000", " 5" and digits of other scripts."""
+        if len(text) > limits.NUMERAL_CHARACTERS or not _whole_number(text):
+            raise MisreadError(self._refusal)
+        return self.read(int(text))
+
+    def described(self) -> Properties:
+        """An integer between two bounds."""
+        return {"type": "integer", "minimum": self._least, "maximum": self._greatest}
+
+
+class Number(AskedField):
+    """A finite number; no bool and no string. One without a fraction becomes an int, so 7e9 and 7000000000 are one."""
+
+    def __init__(self, span: Span, **kwargs: Any) -> None:  # noqa: ANN401 - marshmallow's own options
+        super().__init__(**kwargs)
+        self._span = span
+        least = f"above {span.least:,}" if span.above_least else f"from {span.least:,}"
+        self._refusal = f"must be a number {least} to {span.greatest:,}"
+
+    def read(self, value: object) -> float:
+        """Refuses everything but a number inside the span; infinity and NaN are in no span."""
+        if type(value) is not float and type(value) is not int:
+            raise MisreadError(_but(self._refusal, value))
+        least, greatest, above_least = self._span
+        if not least <= value <= greatest or (above_least and value == least):
+            raise MisreadError(self._refusal)
+        return int(value) if type(value) is float and value.is_integer() else value
+
+    def read_text(self, text: str) -> float:
+        """Plain decimals and exponents."""
+        if len(text) > limits.NUMERAL_CHARACTERS or not _number(text):
+            raise MisreadError(self._refusal)
+        return self.read(float(text))
+
+    def described(self) -> Properties:
+        """A number between two bounds."""
+        lower = "exclusiveMinimum" if self._span.above_least else "minimum"
+        return {"type": "number", lower: self._span.least, "maximum": self._span.greatest}
+
+
+class Flag(AskedField):
+    """true or false; no 0, no "yes"."""
+
+    def read(self, value: object) -> bool:
+        """Refuses everything but the two."""
+        if type(value) is not bool:
+            raise MisreadError(_but("must be true or false", value))
+        return value
+
+    def read_text(self, text: str) -> bool:
+        """Exactly `true` or `false`."""
+        if text not in {"true", "false"}:
+            raise MisreadError("must be true or false")
+        return text == "true"
+
+    def described(self) -> Properties:
+        """A boolean."""
+        return {"type": "boolean"}
+
+
+class Name(AskedField):
+    """A short name in Unicode form C, so that é is one name however it was typed."""
+
+    def read(self, value: object) -> str:
+        """Refuses other types, empty and long names, and characters that nobody can see."""
+        if type(value) is not str:
+            raise MisreadError(_but("must be a string", value))
+        if not 0 < len(value) <= limits.NAME_CHARACTERS:
+            raise MisreadError(f"must have 1 to {limits.NAME_CHARACTERS} characters")
+        if not (value.isascii() and value.isprintable()):
+            value = _normal(value)
+        if value != value.strip():
+            raise MisreadError("must not begin or end with a blank")
+        return value
+
+    def described(self) -> Properties:
+        """A string without blanks at its ends."""
+        return {"type": "string", "minLength": 1, "maxLength": limits.NAME_CHARACTERS, "pattern": r"^\S(.*\S)?$"}
+
+
+class Choice(AskedField):
+    """One of a closed set of names."""
+
+    def __init__(self, options: Sequence[str], **kwargs: Any) -> None:  # noqa: ANN401 - marshmallow's own options
+        super().__init__(**kwargs)
+        self.options = tuple(options)
+        self._known = frozenset(options)
+
+    def read(self, value: object) -> str:
+        """Refuses everything outside the set, naming the set."""
+        if type(value) is not str or value not in self._known:
+            raise MisreadError("must be one of " + ", ".join(self.options))
+        return value
+
+    def described(self) -> Properties:
+        """An enumeration, with its type."""
+        return {"type": "string", "enum": list(self.options)}
+
+
+class CommandLine(AskedField):
+    """A command line as it is pasted from a script, line breaks and all."""
+
+    def read(self, value: object) -> str:
+        """Refuses other types, lengths out of range and controls other than white space."""
+        if type(value) is not str:
+            raise MisreadError(_but("must be a string", value))
+        if not 0 < len(value) <= limits.COMMAND_CHARACTERS:
+            raise MisreadError(f"must have 1 to {limits.COMMAND_CHARACTERS:,} characters")
+        return _normal(value, allowed="\t\n\r")
+
+    def described(self) -> Properties:
+        """A longer string."""
+        return {"type": "string", "minLength": 1, "maxLength": limits.COMMAND_CHARACTERS}
+
+
+class ListOf(AskedField):
+    """A list of one type; comma-separated in a query string."""
+
+    def __init__(self, entry: AskedField, **kwargs: Any) -> None:  # noqa: ANN401 - marshmallow's own options
+        super().__init__(**kwargs)
+        self.entry = entry
+        self._refusal = f"must be a list of 1 to {limits.LIST_ENTRIES} entries"
+
+    def read(self, value: object) -> list[object]:
+        """Refuses what is no list, is empty or too long; a bad entry is named by its index."""
+        if type(value) is not list or not 0 < len(value) <= limits.LIST_ENTRIES:
+            raise MisreadError(self._refusal)
+        return self._each(value, self.entry.read)
+
+    def read_text(self, text: str) -> list[object]:
+        """Split at commas."""
+        entries = text.split(",", limits.LIST_ENTRIES)
+        if len(entries) > limits.LIST_ENTRIES:
+            raise MisreadError(self._refusal)
+        return self._each(entries, self.entry.read_text)
+
+    def described(self) -> Properties:
+        """An array of the entry's schema."""
+        return {"type": "array", "items": self.entry.described(), "minItems": 1, "maxItems": limits.LIST_ENTRIES}
+
+    @staticmethod
+    def _each(entries: Sequence[Given], read: Callable[[Given], object]) -> list[object]:
+        values = []
+        for index, entry in enumerate(entries):
+            try:
+                values.append(read(entry))
+            except MisreadError as error:
+                raise MisreadError(error.sentence, f"/{index}{error.at}") from None
+        return values
+
+
+class Document(AskedField):
+    """An object of names that others chose, such as a published config.json; its values must be plain JSON."""
+
+    def read(self, value: object) -> dict[str, object]:
+        """Refuses what is no object, and numbers and strings inside it that JSON cannot carry back."""
+        if type(value) is not dict:
+            raise MisreadError(_but("must be an object", value))
+        _plain(value, "")
+        return value
+
+    def described(self) -> Properties:
+        """An open object."""
+        return {"type": "object", "additionalProperties": True}
+
+
+class Moment(AskedField):
+    """A time with an offset (RFC 3339); kept in UTC."""
+
+    def read(self, value: object) -> str:
+        """Refuses times without an offset, leap seconds, and times outside the calendar once in UTC."""
+        if type(value) is not str or not _moment(value):
+            raise MisreadError("must be a time with an offset, such as 2026-01-31T12:00:00Z")
+        try:
+            moment = datetime.fromisoformat(value.upper()).astimezone(UTC)
+        except (ValueError, OverflowError):
+            raise MisreadError("is no time of the calendar") from None
+        return moment.isoformat().replace("+00:00", "Z")
+
+    def described(self) -> Properties:
+        """A date-time."""
+        return {"type": "string", "format": "date-time"}
+
+
+def _normal(text: str, allowed: str = "") -> str:
+    for character in text:
+        if unicodedata.category(character) in _UNREADABLE and character not in allowed:
+            raise MisreadError(f"holds the character U+{ord(character):04X}, which does not belong in it")
+    return unicodedata.normalize("NFC", text)
+
+
+def _plain(value: object, at: str) -> None:
+    """Refuse what parses as JSON but cannot be written back as JSON or be computed with."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            _sound(name, at)
+            _plain(inner, f"{at}/{escaped(name[: limits.POINTER_CHARACTERS])}")
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            _plain(inner, f"{at}/{index}")
+    elif isinstance(value, str):
+        _sound(value, at)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise MisreadError("is beyond the numbers of JSON", at)
+    elif isinstance(value, int) and abs(value) > limits.MAX_EXACT_INTEGER:
+        raise MisreadError(f"is beyond {limits.MAX_EXACT_INTEGER:,}", at)
+
+
+def _sound(text: str, at: str) -> None:
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise MisreadError("holds half of a surrogate pair", at)
+
+
+def escaped(name: str) -> str:
+    """A name as one step of a JSON pointer (RFC 6901)."""
+    return name.replace("~", "~0").replace("/", "~1")
+
+
+def _but(refusal: str, value: object) -> str:
+    return f"{refusal}, not {_KINDS.get(type(value), 'a fraction')}"
+
+
+_KINDS: Mapping[type, str] = {
+    bool: "true or false",
+    dict: "an object",
+    list: "a list",
+    str: "a string",
+    type(None): "null",
+    int: "a number",
+}

@@ -1,0 +1,40 @@
+"""`/traffic`: what one decode step reads, and how long it takes."""
+
+from flask import Response
+
+from service.answers import traffic_answer
+from service.api.replies import answered
+from service.api.rest import Blueprint
+from service.api.schemas.closed import Asked
+from service.api.schemas.question import TRAFFIC_BODY, TRAFFIC_QUERY
+from service.api.schemas.traffic import TRAFFIC_ANSWER
+
+traffic = Blueprint("traffic", __name__, description="What one decode step reads, and how long it takes.")
+
+EXAMPLES: dict[str, dict[str, object]] = {
+    "a step of 28 sequences": {
+        "value": {"model": "llama-2-7b", "gpu": "a100-sxm-80gb", "context_tokens": 4096, "batch_size": 28}
+    },
+    "a curve over batch sizes": {
+        "value": {"model": "llama-2-7b", "gpu": "a100-sxm-80gb", "curve_batch_sizes": [1, 8, 28]}
+    },
+}
+
+
+@traffic.route("/traffic")
+@traffic.asks_by_query(TRAFFIC_QUERY)
+@traffic.answers(TRAFFIC_ANSWER, "The quote.", headers=("ETag",))
+@traffic.answers(None, "The client has the present answer.", 304, headers=("ETag",))
+@traffic.named("getTraffic", summary="Quote what a decode step reads")
+def get_traffic(asked: Asked) -> Response:
+    """Complete in its URL."""
+    return answered(asked, traffic_answer)
+
+
+@traffic.route("/traffic", methods=["POST"])
+@traffic.asks_by_body(TRAFFIC_BODY, EXAMPLES)
+@traffic.answers(TRAFFIC_ANSWER, "The quote.")
+@traffic.named("postTraffic", summary="Quote what a decode step reads, asked in JSON")
+def post_traffic(asked: Asked) -> Response:
+    """The same question and answer; a config only goes here."""
+    return answered(asked, traffic_answer)

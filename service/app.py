@@ -1,0 +1,62 @@
+"""The application: the one place where settings, database, catalog and web are wired together."""
+
+from typing import TYPE_CHECKING
+
+from flask import Flask, request
+
+from service.api import fit, health, metrics, openapi, problem_pages, problems, traffic
+from service.api.problems import ProblemError
+from service.api.services import Keeper, Services
+from service.settings import Settings
+from service.storage.database import make_engine, make_sessions
+from service.storage.snapshot import SnapshotKeeper
+from service.telemetry import logs
+from service.telemetry.observing import Observed
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIEnvironment
+
+RESOURCES = (fit.fit, traffic.traffic, health.health, metrics.metrics, problem_pages.problem_pages)
+CORS_EXPOSED = ("ETag", "Retry-After", "X-Request-ID")
+CORS_ALLOWED = ("Content-Type", "If-None-Match", "X-Request-ID")
+
+
+def create_app(settings: Settings, keeper: Keeper | None = None) -> Flask:
+    """Wire an application together; nothing is connected to before the first request, or before its server forks.
+
+    `keeper` takes the place of the catalog in the database. Raises DatabaseUrlError.
+    """
+    app = Flask("service", static_folder=None)
+    # A path is taken as it stands: `//host` must not become a redirect.
+    app.url_map.merge_slashes = False
+    app.config["MAX_CONTENT_LENGTH"] = settings.max_body_bytes
+    engine = make_engine(settings.database_url, settings.database_timeout_seconds)
+    keeper = keeper or SnapshotKeeper(make_sessions(engine), settings.catalog_refresh_seconds)
+    Services(settings, engine, keeper).install(app)
+    app.before_request(_require_host)
+    problems.register(app)
+    for resource in (*RESOURCES, openapi.described_by(RESOURCES)):
+        app.register_blueprint(resource)
+    if settings.cors_origins:
+        _allow_origins(app, settings.cors_origins)
+    app.wsgi_app = Observed(app.wsgi_app, _route_of, logs.access_log(settings))  # type: ignore[method-assign]
+    return app
+
+
+def _require_host() -> None:
+    """Gunicorn lets HTTP/1.1 requests without a Host through."""
+    environ = request.environ
+    if "HTTP_HOST" not in environ and environ.get("SERVER_PROTOCOL") == "HTTP/1.1":
+        raise ProblemError("malformed-request", "An HTTP/1.1 request needs a Host header.")
+
+
+def _route_of(environ: "WSGIEnvironment") -> str | None:
+    rule = environ["werkzeug.request"].url_rule
+    return rule.rule if rule is not None else None
+
+
+def _allow_origins(app: Flask, origins: tuple[str, ...]) -> None:
+    # Looked at after every request, so it is not there at all unless an origin was allowed.
+    from flask_cors import CORS  # noqa: PLC0415
+
+    CORS(app, origins=list(origins), expose_headers=CORS_EXPOSED, allow_headers=CORS_ALLOWED, max_age=600)

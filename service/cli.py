@@ -1,0 +1,345 @@
+"""The service's own command, `kvquote-server`. Each command imports what it needs, so that `--help` answers at once."""
+
+from __future__ import annotations
+
+import functools
+import getpass
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+
+import click
+
+from service import __version__
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+    from sqlalchemy.exc import SQLAlchemyError
+    from sqlalchemy.orm import Session, sessionmaker
+
+    from service.settings import Settings
+    from service.storage.catalog_files import LoadReport, WaitingModel
+    from service.storage.tokens import Scope, Token
+
+_LINES_SHOWN: Final = 40
+_DIFFERS: Final = 1
+_FAILED: Final = 2
+_LONGEST_NAME: Final = 100
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+class CommandError(click.ClickException):
+    """What went wrong, in a line; ends the command with 2, as click's own complaints do."""
+
+    exit_code = _FAILED
+
+
+def in_plain_words(command: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Turn what an operator can put right into a line without a traceback."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        try:
+            return command(*args, **kwargs)
+        except Exception as error:
+            words = _plain_words(error)
+            if words is None:
+                raise
+            raise CommandError(words) from error
+
+    return wrapped
+
+
+def _plain_words(error: Exception) -> str | None:
+    """What to tell an operator of an error, None where it is a fault of ours."""
+    from alembic.util import CommandError as AlembicError
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from service.settings import SettingsError
+    from service.storage.catalog_files import CatalogFilesError
+    from service.storage.database import DatabaseUrlError
+
+    if isinstance(error, SettingsError | DatabaseUrlError | CatalogFilesError | AlembicError):
+        return str(error)
+    return _database_trouble(error) if isinstance(error, SQLAlchemyError) else None
+
+
+def _database_trouble(error: SQLAlchemyError) -> str:
+    cause = str(getattr(error, "orig", None) or error).strip().partition("\n")[0].rstrip(".")
+    unmigrated = "no such table" in cause or ("relation" in cause and "does not exist" in cause)
+    hint = " Has it been migrated? Run: kvquote-server db upgrade" if unmigrated else ""
+    return f"The database cannot be used: {cause}.{hint}"
+
+
+def _catalog_option(command: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    folder = click.Path(exists=True, file_okay=False, path_type=Path)
+    return click.option("--folder", type=folder, help="Catalog files; by default those that come with the service.")(
+        command
+    )
+
+
+def _settings() -> Settings:
+    from service.settings import Settings
+
+    return Settings.from_environment()
+
+
+def _folder(given: Path | None) -> Path:
+    from service.storage.migrations import data_folder
+
+    return given or data_folder("catalog")
+
+
+@contextmanager
+def _engine() -> Iterator[Engine]:
+    from service.storage.database import make_engine
+
+    settings = _settings()
+    engine = make_engine(settings.database_url, settings.database_timeout_seconds)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def _sessions() -> Iterator[sessionmaker[Session]]:
+    from service.storage.database import make_sessions
+
+    with _engine() as engine:
+        yield make_sessions(engine)
+
+
+@click.group()
+@click.version_option(__version__, prog_name="kvquote-server")
+def main() -> None:
+    """Run and look after a kvquote service. DATABASE_URL names its database."""
+
+
+@main.group()
+def db() -> None:
+    """The database's schema."""
+
+
+@db.command("upgrade")
+@click.argument("revision", default="head")
+@in_plain_words
+def db_upgrade(revision: str) -> None:
+    """Migrate to REVISION, by default the newest. Safe to run twice, at the same time too."""
+    from service.storage import migrations
+
+    with _engine() as engine:
+        migrations.upgrade(engine.url, revision)
+        with engine.connect() as connection:
+            click.echo(f"The database is at revision {migrations.current_revision(connection)}.")
+
+
+@db.command("current")
+@in_plain_words
+def db_current() -> None:
+    """Print the schema's revision; ends with 1 where it is not the newest."""
+    from service.storage import migrations
+
+    with _engine() as engine, engine.connect() as connection:
+        revision, newest = migrations.current_revision(connection), migrations.head_revision()
+    click.echo(f"{revision or 'not migrated'}{' (newest)' if revision == newest else f' (newest is {newest})'}")
+    if revision != newest:
+        sys.exit(_DIFFERS)
+
+
+@main.group()
+def catalog() -> None:
+    """The catalog of models, GPUs, instances, number formats and engines."""
+
+
+@catalog.command("check")
+@_catalog_option
+@in_plain_words
+def catalog_check(folder: Path | None) -> None:
+    """Check the files alone, without a database; names every problem."""
+    from service.storage.catalog_files import read_catalog_files, waiting_for_reader
+
+    entries = read_catalog_files(_folder(folder))
+    click.echo(f"{len(entries)} entries, all well-formed.")
+    for architecture, models in _by_architecture(waiting_for_reader(entries)).items():
+        click.echo(f"{len(models)} wait for a reader of {architecture}: {', '.join(models)}")
+
+
+@catalog.command("diff")
+@_catalog_option
+@in_plain_words
+def catalog_diff(folder: Path | None) -> None:
+    """Show what loading would change; ends with 1 where it would change something."""
+    report = _load(folder, dry_run=True)
+    _echo_report(report, lines_shown=len(report.lines))
+    if report.created or report.changed or report.deleted:
+        sys.exit(_DIFFERS)
+
+
+@catalog.command("load")
+@_catalog_option
+@click.option("--dry-run", is_flag=True, help="Only show what would change.")
+@click.option("--overwrite", is_flag=True, help="Let the files win over what was changed by other ways.")
+@click.option("--author", default=None, help="Who the revision is by; by default the system's user.")
+@in_plain_words
+def catalog_load(folder: Path | None, *, dry_run: bool, overwrite: bool, author: str | None) -> None:
+    """Bring the stored catalog to what the files say, as one revision. Loading the same files again changes nothing.
+
+    What was changed by other ways than files is kept, and shown with what the files would make of it.
+    """
+    _echo_report(_load(folder, dry_run=dry_run, overwrite=overwrite, author=author))
+    if dry_run:
+        click.echo("Nothing was written.")
+
+
+def _load(folder: Path | None, *, dry_run: bool, overwrite: bool = False, author: str | None = None) -> LoadReport:
+    from service.storage.catalog_files import load
+
+    with _sessions() as sessions:
+        return load(sessions, _folder(folder), author or _user(), dry_run=dry_run, overwrite=overwrite)
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # A container's numeric user has no name.
+        return f"uid {os.getuid()}"
+
+
+def _echo_report(report: LoadReport, lines_shown: int = _LINES_SHOWN) -> None:
+    for line in report.lines[:lines_shown]:
+        click.echo(line)
+    if len(report.lines) > lines_shown:
+        click.echo(f"… and {len(report.lines) - lines_shown} more lines")
+    for line in report.conflict_lines:
+        click.echo(line if line.startswith(" ") else f"kept as it is: {line}")
+    if report.conflicts:
+        click.echo("catalog load --overwrite would take the files' word instead.")
+    _echo_waiting(report.waiting)
+    counts = (f"{getattr(report, name)} {name}" for name in ("created", "changed", "deleted", "unchanged"))
+    click.echo(f"Catalog revision {report.revision}: {', '.join(counts)}.")
+
+
+def _echo_waiting(waiting: tuple[WaitingModel, ...]) -> None:
+    if waiting:
+        architectures = len(_by_architecture(waiting))
+        click.echo(
+            f"{len(waiting)} models wait for a reader of their {architectures} architectures (see catalog check)."
+        )
+
+
+def _by_architecture(waiting: Iterable[WaitingModel]) -> dict[str, list[str]]:
+    grouped: dict[str, list[str]] = {}
+    for model in sorted(waiting, key=lambda model: model.architecture):
+        grouped.setdefault(model.architecture, []).append(model.id)
+    return grouped
+
+
+@main.group()
+def token() -> None:
+    """The tokens of those who may write."""
+
+
+@token.command("create")
+@click.option("--name", required=True, help="Whose it is; revisions and the audit show it.")
+@click.option(
+    "--scope", "scopes", multiple=True, required=True, help="What it may do, such as catalog:write; repeat it."
+)
+@click.option("--days", type=click.IntRange(1, 3650), default=365, show_default=True, help="Days until it expires.")
+@click.option("--never-expires", is_flag=True, help="Instead of --days.")
+@in_plain_words
+def token_create(name: str, scopes: tuple[str, ...], days: int, *, never_expires: bool) -> None:
+    """Make a token and print it, this once: only its digest is kept."""
+    from service.storage.database import write_session
+    from service.storage.tokens import create_token
+
+    lifetime = None if never_expires else timedelta(days=days)
+    with _sessions() as sessions, write_session(sessions) as session:
+        made, text = create_token(session, _token_name(name), _scopes(scopes), _user(), lifetime)
+    click.echo(f"Token {made.id} for {made.name}: {' '.join(sorted(made.scopes))}, {_until(made)}.", err=True)
+    click.echo("Keep it now: it is not shown again.", err=True)
+    click.echo(text)
+
+
+@token.command("list")
+@in_plain_words
+def token_list() -> None:
+    """List every token there ever was; none of them can be read back."""
+    from service.storage.database import read_session
+    from service.storage.tokens import list_tokens
+
+    with _sessions() as sessions, read_session(sessions) as session:
+        for known in list_tokens(session):
+            used = f"last wrote {known.last_used_at:%Y-%m-%d %H:%M}Z" if known.last_used_at else "never wrote"
+            click.echo(f"{known.id}  {known.name}  {' '.join(sorted(known.scopes))}  {_until(known)}, {used}")
+
+
+@token.command("revoke")
+@click.argument("public_id")
+@in_plain_words
+def token_revoke(public_id: str) -> None:
+    """Make the token of that PUBLIC_ID unusable, in every worker within KVQUOTE_TOKEN_CACHE_SECONDS."""
+    from service.storage.database import write_session
+    from service.storage.tokens import revoke_token
+
+    with _sessions() as sessions, write_session(sessions) as session:
+        revoked = revoke_token(session, public_id, _user())
+    if revoked is None:
+        raise CommandError(f"There is no token {public_id!r}; see kvquote-server token list.")
+    click.echo(f"Token {revoked.id} for {revoked.name} is revoked.")
+
+
+def _token_name(name: str) -> str:
+    if not (name.isprintable() and 0 < len(name.strip()) <= _LONGEST_NAME):
+        raise CommandError(f"A name has 1 to {_LONGEST_NAME} characters that can be seen.")
+    return name.strip()
+
+
+def _scopes(names: tuple[str, ...]) -> list[Scope]:
+    from service.storage.tokens import Scope
+
+    unknown = [name for name in names if name not in [*Scope]]
+    if unknown:
+        raise CommandError(f"There is no scope {unknown[0]!r}. There are: {', '.join(Scope)}.")
+    return [Scope(name) for name in names]
+
+
+def _until(known: Token) -> str:
+    if known.revoked_at:
+        return f"revoked {known.revoked_at:%Y-%m-%d %H:%M}Z"
+    return f"until {known.expires_at:%Y-%m-%d %H:%M}Z" if known.expires_at else "never expires"
+
+
+@main.command()
+@in_plain_words
+def openapi() -> None:
+    """Print the OpenAPI description that the service would answer at /openapi.json."""
+    from service.app import create_app
+
+    # Its log goes to the same place, and would spoil the document.
+    quiet = replace(_settings(), log_level="critical")
+    click.echo(create_app(quiet).test_client().get("/openapi.json").get_data(as_text=True), nl=False)
+
+
+@main.command(context_settings={"ignore_unknown_options": True})
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@in_plain_words
+def serve(arguments: tuple[str, ...]) -> None:
+    """Serve with gunicorn, in place of this process; ARGUMENTS go to it."""
+    # Before gunicorn, whose workers would each die of a wrong variable with a traceback.
+    _settings()
+    configuration = Path(__file__).with_name("gunicorn.conf.py")
+    command: list[Any] = [sys.executable, "-m", "gunicorn", "service.wsgi:app", "-c", str(configuration), *arguments]
+    os.execv(sys.executable, command)  # noqa: S606  # no shell is the point
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""The normal form of a model: its weight modules and its cache layers, with every shape (reference: accounting 1, 6).
+
+A reader in `configs/` makes one from a published config; weights, caches, traffic and the probe need nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum, unique
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from service.domain.cache import CacheSpec
+
+
+@unique
+class ModuleKind(StrEnum):
+    """What a weight module does; a number format says which kinds it quantizes."""
+
+    EMBEDDING = "embedding"
+    POSITION = "position"
+    HEAD = "head"
+    ATTENTION = "attention"
+    CROSS_ATTENTION = "cross_attention"
+    INDEXER = "indexer"
+    MIXER = "mixer"
+    MLP = "mlp"
+    EXPERT = "expert"
+    SHARED_EXPERT = "shared_expert"
+    ROUTER = "router"
+    NORM = "norm"
+    BIAS = "bias"
+    VISION = "vision"
+    AUDIO = "audio"
+    ENCODER = "encoder"
+    PREDICTION = "prediction"
+
+
+@unique
+class Shard(StrEnum):
+    """How tensor parallelism divides a module."""
+
+    REPLICATED = "replicated"
+    ROWS = "rows"
+    COLUMNS = "columns"
+    KV_ROWS = "kv_rows"
+    """By KV heads, which are replicated once there are more ranks than heads."""
+
+
+@unique
+class Place(StrEnum):
+    """Which pipeline stages hold a module."""
+
+    LAYERS = "layers"
+    FIRST = "first"
+    LAST = "last"
+    BOTH_ENDS = "both_ends"
+    """A tied embedding: gathered from on the first stage, multiplied with on the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """Equal weight tensors of one role, each [rows, columns] (a vector has one column).
+
+    `layers` are the indices that own it (empty outside the layers); `per_layer` how many each owns, of which a token
+    uses `active_per_layer`; `heads` the number of heads that its divided side is made of, where heads decide.
+    """
+
+    name: str
+    kind: ModuleKind
+    rows: int
+    columns: int
+    layers: tuple[int, ...] = ()
+    per_layer: int = 1
+    active_per_layer: int = 1
+    shard: Shard = Shard.REPLICATED
+    place: Place = Place.LAYERS
+    heads: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many such tensors the model has."""
+        return self.per_layer * (len(self.layers) if self.place is Place.LAYERS else 1)
+
+    @property
+    def active_count(self) -> int:
+        """How many of them one token uses."""
+        return self.active_per_layer * (len(self.layers) if self.place is Place.LAYERS else 1)
+
+    @property
+    def elements(self) -> int:
+        """Elements of one tensor."""
+        return self.rows * self.columns
+
+    @property
+    def parameters(self) -> int:
+        """Elements of all of them."""
+        return self.count * self.elements
+
+
+@dataclass(frozen=True, slots=True)
+class CacheLayers:
+    """Layers that own the same kind and shape of cache, and the query heads that read it."""
+
+    spec: CacheSpec
+    layers: tuple[int, ...]
+    query_heads: int
+    shared_with: tuple[int, ...] = ()
+    """Layers that read this cache without owning one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Architecture:
+    """A model's shapes: `layers` counts decoder layers, `context_tokens` is the published longest sequence."""
+
+    model_type: str
+    layers: int
+    hidden_size: int
+    query_heads: int
+    kv_heads: int
+    vocabulary_size: int
+    context_tokens: int | None
+    tied: bool
+    modules: tuple[Module, ...]
+    caches: tuple[CacheLayers, ...]
+    torch_dtype: str | None = None
+    weight_format: str | None = None
+    """The checkpoint's own number format where its quantization_config names one."""
+    cache_format: str | None = None
+    """The cache format that the checkpoint's own scheme asks for."""
+    assumptions: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @cached_property
+    def parameters(self) -> int:
+        """Parameters of the model code: a tied head once, no multi-token-prediction layers."""
+        return sum(m.parameters for m in self.modules if m.kind is not ModuleKind.PREDICTION)
+
+    @cached_property
+    def active_parameters(self) -> int:
+        """Parameters that one token uses: all but the routed experts it does not visit."""
+        return sum(m.active_count * m.elements for m in self.modules if m.kind is not ModuleKind.PREDICTION)
+
+    @cached_property
+    def experts(self) -> tuple[int, int]:
+        """Routed experts of a layer and how many of them a token visits; (0, 0) in a dense model."""
+        routed = [m for m in self.modules if m.kind is ModuleKind.EXPERT]
+        return (routed[0].per_layer, routed[0].active_per_layer) if routed else (0, 0)

@@ -1,0 +1,51 @@
+"""One compressed vector per token that all heads read, as multi-head latent attention keeps it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from service.domain.cache.base import CacheKind, CacheSpec
+
+if TYPE_CHECKING:
+    from service.domain.precision import CacheFormat
+
+
+@dataclass(frozen=True, slots=True)
+class LatentCache(CacheSpec):
+    """Vectors of `key_width` elements, of which the first `read_width` serve as the value.
+
+    `tokens_per_row` tokens share one vector (1 but for compressed attention); a decode step reads the vectors of at
+    most `read_limit_tokens` tokens where an indexer picks them.
+    """
+
+    key_width: int
+    read_width: int
+    tokens_per_row: int = 1
+    read_limit_tokens: int | None = None
+    kv_heads: int = field(default=1, init=False)
+    value_width: int = field(default=0, init=False)
+
+    kind: ClassVar[CacheKind] = CacheKind.LATENT
+
+    def tokens_held(self, context_tokens: int) -> int:
+        """Tokens that a finished vector stands for; the rest still wait for theirs."""
+        return context_tokens - context_tokens % self.tokens_per_row
+
+    def tokens_read(self, context_tokens: int) -> int:
+        """All that are held, or as many as the indexer picks."""
+        held = self.tokens_held(context_tokens)
+        return held if self.read_limit_tokens is None else min(held, self.read_limit_tokens)
+
+    def row_bytes(self, number: CacheFormat) -> Fraction:
+        """A token's share of its vector."""
+        return Fraction(number.row_bytes(self.key_width)) / self.tokens_per_row
+
+    def score_flops(self, query_heads: int) -> int:
+        """The absorbed form: scores over the whole vector, values over its first part (accounting 8.1)."""
+        return 2 * query_heads * (self.key_width + self.read_width) // self.tokens_per_row
+
+    def on_rank(self, tensor_parallel: int) -> Self:  # noqa: ARG002  # the same whole vector on every rank
+        """Never divided: every rank needs the whole vector for its heads."""
+        return self

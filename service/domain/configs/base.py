@@ -1,0 +1,182 @@
+"""What most decoders have in common, read once: sizes, heads, vocabulary, windows, routing, checkpoint type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from service.domain.architecture import Architecture, CacheLayers, Module
+from service.domain.configs import blocks
+from service.domain.configs.blocks import Heads
+from service.domain.configs.checkpoint import checkpoint_formats
+from service.domain.configs.fields import LAYERS, MAX_LAYERS, Fields, shown
+
+QUERY_HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
+KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num", "num_attention_groups")
+HIDDEN = ("hidden_size", "n_embd", "d_model")
+CONTEXT = (
+    "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "max_sequence_length", "model_max_length",
+)  # fmt: skip
+FULL, SLIDING = "full_attention", "sliding_attention"
+MAX_EXPERTS = 1 << 14
+
+_STATED = (HIDDEN, LAYERS, QUERY_HEADS, ("vocab_size",))
+# What changes the cache of the families that have it. A reader that never asks for one has no rule for it.
+_CACHE_CHANGING = (
+    "add_cross_attention", "attention_chunk_size", "attn_layer_indices", "attn_type_list", "block_configs",
+    "compress_ratios", "cross_attention_layers", "full_attention_interval", "hybrid_layer_pattern",
+    "hybrid_override_pattern", "index_topk", "is_encoder_decoder", "kv_lora_rank", "layer_types", "layers_block_type",
+    "linear_attn_config", "mamba_d_state", "num_kv_shared_layers", "sliding_window_pattern", "sparse_attention_config",
+    "sparse_config", "use_cla", "use_sliding_window", "v_head_dim",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """The sizes nearly every decoder states."""
+
+    layers: int
+    hidden: int
+    heads: Heads
+    vocabulary: int
+    tied: bool
+
+    @property
+    def all_layers(self) -> tuple[int, ...]:
+        """Every layer's index."""
+        return tuple(range(self.layers))
+
+
+def decoder(fields: Fields, *, tied: bool = False, head_dim: int | None = None, multi_head: bool = False) -> Decoder:
+    """Read them; `tied` and `head_dim` are what the family's own code assumes where file and defaults are silent.
+
+    `multi_head` is for families whose code knows one KV head for each query head and no other width than hidden size
+    over heads, whatever a file says.
+    """
+    hidden = fields.integer(*HIDDEN)
+    return Decoder(
+        layers=fields.layers(),
+        hidden=hidden,
+        heads=equal_heads(fields, hidden) if multi_head else heads(fields, hidden, head_dim),
+        vocabulary=fields.integer("vocab_size"),
+        tied=fields.flag("tie_word_embeddings", default=tied),
+    )
+
+
+def heads(fields: Fields, hidden: int, head_dim: int | None = None) -> Heads:
+    """Query and KV heads and their width: `head_dim` wins over hidden / heads wherever a file states it."""
+    query = fields.integer(*QUERY_HEADS)
+    kv = fields.integer(*KV_HEADS, default=query)
+    return grouped(fields, query, kv, fields.integer("head_dim", default=head_dim or 0, least=0) or None, hidden)
+
+
+def equal_heads(fields: Fields, hidden: int) -> Heads:
+    """As many KV heads as query heads, which divide the hidden size."""
+    query = fields.integer(*QUERY_HEADS)
+    return grouped(fields, query, query, None, hidden)
+
+
+def grouped(fields: Fields, query: int, kv: int, width: int | None, hidden: int) -> Heads:
+    """Heads of which `query / kv` share one KV head, `hidden / query` wide unless a width is given.
+
+    Refuses heads that do not divide.
+    """
+    if query % kv:
+        raise fields.refuse(KV_HEADS[0], f"{query} query heads cannot share {kv} KV heads evenly.")
+    if width is None:
+        if hidden % query:
+            detail = f"A hidden size of {hidden} does not divide into {query} heads, and there is no head_dim."
+            raise fields.refuse(QUERY_HEADS[0], detail)
+        width = hidden // query
+    return Heads(query, kv, width, width)
+
+
+def uniform_windows(fields: Fields, count: int, name: str = "sliding_window") -> tuple[int | None, ...]:
+    """One window in every layer where the file has a number under `name`, else full attention.
+
+    A window as long as the longest sequence of the model never closes and is full attention.
+    """
+    window = fields.optional(name)
+    longest = fields.optional(*CONTEXT)
+    return ((None if window is None or (longest and window >= longest) else window),) * count
+
+
+def layer_windows(
+    fields: Fields, count: int, unsaid: Callable[[int], bool], name: str = "sliding_window"
+) -> tuple[int | None, ...]:
+    """The window of each layer by `layer_types`; where the file has none, layers for which `unsaid` is true slide."""
+    words = fields.choices("layer_types", (FULL, SLIDING), count)
+    slides = [word == SLIDING for word in words] if words else [unsaid(layer) for layer in range(count)]
+    window = fields.integer(name) if any(slides) else None
+    return tuple(window if sliding else None for sliding in slides)
+
+
+def routing(fields: Fields, count: tuple[str, ...], active: tuple[str, ...]) -> tuple[int, int]:
+    """Routed experts of a layer and how many a token visits; refuses more visited than there are."""
+    experts = fields.integer(*count, most=MAX_EXPERTS)
+    visited = fields.integer(*active, most=MAX_EXPERTS)
+    if visited > experts:
+        raise fields.refuse(active[0], f"A token cannot visit {visited} of {experts} experts.")
+    return experts, visited
+
+
+def split(layers: tuple[int, ...], chosen: Callable[[int], bool]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The layers for which `chosen` is true, and the others."""
+    return tuple(i for i in layers if chosen(i)), tuple(i for i in layers if not chosen(i))
+
+
+def frame(shape: Decoder, norms: int = 2, *, biased: bool = False) -> list[Module]:
+    """Token table and head, `norms` norms in each layer and one at the end; `biased` norms are twice as long.
+
+    With 0 norms, norms have no weights, the last one neither.
+    """
+    modules = blocks.embedding(shape.vocabulary, shape.hidden, tied=shape.tied)
+    if not norms:
+        return modules
+    vectors = 2 if biased else 1
+    layer_norms = blocks.vector("layer_norms", shape.hidden, shape.all_layers, per_layer=norms * vectors)
+    return [*modules, layer_norms, blocks.final_norm(shape.hidden, vectors)]
+
+
+def architecture(
+    fields: Fields, shape: Decoder, modules: list[Module], caches: tuple[CacheLayers, ...]
+) -> Architecture:
+    """Put the normal form together; refuses an option that changes the cache and that the reader never asked for."""
+    _refuse_unread(fields)
+    formats = checkpoint_formats(fields)
+    return Architecture(
+        model_type=fields.text("model_type") or "",
+        layers=shape.layers,
+        hidden_size=shape.hidden,
+        query_heads=shape.heads.query,
+        kv_heads=shape.heads.kv,
+        vocabulary_size=shape.vocabulary,
+        context_tokens=fields.optional(*CONTEXT),
+        tied=shape.tied,
+        modules=tuple(modules),
+        caches=caches,
+        torch_dtype=fields.text("dtype", "torch_dtype"),
+        weight_format=formats.weight,
+        cache_format=formats.cache,
+        assumptions=_assumed(fields),
+        warnings=formats.warnings,
+    )
+
+
+def _refuse_unread(fields: Fields) -> None:
+    for name in _CACHE_CHANGING:
+        value = fields.values.get(name)
+        if not value or name in fields.asked or _says_full(value):
+            continue
+        raise fields.refuse(name, f"This family has no rule for {name} {shown(value)}, which changes the cache.")
+
+
+def _says_full(value: object) -> bool:
+    return isinstance(value, list) and len(value) <= MAX_LAYERS and all(word == FULL for word in value)
+
+
+def _assumed(fields: Fields) -> tuple[str, ...]:
+    values, defaults = fields.values, fields.defaults
+    silent = [names for names in _STATED if not any(name in values for name in names)]
+    found = [(names[0], next((defaults[n] for n in names if n in defaults), None)) for names in silent]
+    return tuple(f"{name} {value}: the config is silent, the model code's own default" for name, value in found)

@@ -1,0 +1,118 @@
+"""What a config's `quantization_config` says about the checkpoint's own number formats (accounting 2.1 and 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from service.domain.configs.fields import Fields, shown
+from service.domain.errors import Fault, NotSupported
+
+_FOUR_BITS, _EIGHT_BITS = 4, 8
+_BLOCK = 128
+_GROUP = 128
+_MIXED = "The checkpoint mixes number formats layer by layer; its weights are quoted as if all were {0}."
+_COMPRESSED: Mapping[tuple[int, str, str | int | None], str] = {
+    (_EIGHT_BITS, "float", "channel"): "fp8",
+    (_EIGHT_BITS, "float", "tensor"): "fp8_tensor",
+    (_EIGHT_BITS, "float", "block"): "fp8_block128",
+    (_EIGHT_BITS, "int", "channel"): "w8a8",
+    (_FOUR_BITS, "int", _GROUP): "w4a16",
+    (_FOUR_BITS, "int", 32): "int4_g32",
+    (_FOUR_BITS, "float", 16): "nvfp4",
+    (_FOUR_BITS, "float", 32): "mxfp4",
+}
+_MODELOPT: Mapping[str, str] = {"FP8": "fp8_tensor", "NVFP4": "nvfp4", "W4A16_NVFP4": "nvfp4"}
+
+
+class Formats(NamedTuple):
+    """Names of number formats of the catalog that a checkpoint asks for; None where it asks for nothing."""
+
+    weight: str | None = None
+    cache: str | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def checkpoint_formats(fields: Fields) -> Formats:
+    """Read them from the config; raises NotSupported for a scheme that no number format of the catalog describes."""
+    quantization = fields.inner("quantization_config", "compression_config")
+    if quantization is None:
+        return Formats()
+    method = (quantization.text("quant_method", "quant_algo") or "").casefold()
+    reader = _METHODS.get(method)
+    name = reader(quantization) if reader else None
+    if name is None:
+        scheme = shown(method) if method else "without a quant_method"
+        raise NotSupported(Fault(quantization.pointer, f"The quantization scheme {scheme} is not known."))
+    warnings = (_MIXED.format(name),) if _is_mixed(quantization) else ()
+    return Formats(name, _cache_format(quantization), warnings)
+
+
+def _fp8(q: Fields) -> str:
+    block = q.integers("weight_block_size")
+    if block and block != (_BLOCK, _BLOCK):
+        raise q.refuse("weight_block_size", "Only blocks of 128 x 128 are known.")
+    return "fp8_block128" if block else "fp8_tensor"
+
+
+def _grouped(name: str) -> Callable[[Fields], str | None]:
+    def read(q: Fields) -> str | None:
+        group = q.integer("group_size", "q_group_size", default=_GROUP, least=-1)
+        return name if q.integer("bits", "w_bit", default=_FOUR_BITS) == _FOUR_BITS and group == _GROUP else None
+
+    return read
+
+
+def _compressed(q: Fields) -> str | None:
+    groups = q.inner("config_groups")
+    first = next(iter(groups.values), None) if groups else None
+    group = groups.inner(first) if groups and first is not None else None
+    weights = group.inner("weights") if group else None
+    if weights is None:
+        return None
+    bits, kind = weights.integer("num_bits", default=_EIGHT_BITS), weights.text("type") or ""
+    if bits == _EIGHT_BITS:
+        return _COMPRESSED.get((bits, kind, weights.text("strategy")))
+    group_size = weights.optional("group_size", least=-1)
+    silent = _GROUP if kind == "int" else 16
+    return _COMPRESSED.get((bits, kind, silent if group_size is None else group_size))
+
+
+def _modelopt(q: Fields) -> str | None:
+    if _is_mixed(q):
+        layers = q.inner("quantized_layers")
+        texts = {str(value) for value in layers.values.values()} if layers else set()
+        return "nvfp4" if any("NVFP4" in text for text in texts) else "fp8_tensor"
+    algorithm = q.text("quant_algo") or (q.inner("quantization") or q).text("quant_algo") or ""
+    return _MODELOPT.get(algorithm.upper())
+
+
+def _is_mixed(q: Fields) -> bool:
+    return q.text("quant_algo") == "MIXED_PRECISION"
+
+
+def _bitsandbytes(q: Fields) -> str | None:
+    if q.flag("load_in_4bit", default=False):
+        return "nf4" if q.flag("bnb_4bit_use_double_quant", default=False) else "nf4_single"
+    return "bnb_int8" if q.flag("load_in_8bit", default=False) else None
+
+
+def _cache_format(q: Fields) -> str | None:
+    inner = q.inner("quantization")
+    scheme = q.get("kv_cache_scheme", "kv_cache_quant_algo") or (inner.get("kv_cache_quant_algo") if inner else None)
+    if not scheme:
+        return None
+    return "nvfp4" if isinstance(scheme, str) and "NVFP4" in scheme.upper() else "fp8"
+
+
+_METHODS: Mapping[str, Callable[[Fields], str | None]] = {
+    "fp8": _fp8,
+    "awq": _grouped("awq"),
+    "gptq": _grouped("gptq"),
+    "compressed-tensors": _compressed,
+    "modelopt": _modelopt,
+    "modelopt_fp4": _modelopt,
+    "bitsandbytes": _bitsandbytes,
+    "mxfp4": lambda _q: "mxfp4",
+    "fbgemm_fp8": lambda _q: "fp8",
+}

@@ -1,0 +1,38 @@
+"""internvl and internvl_chat: InternViT, neighbouring patches joined, and a normed two-layer projection."""
+
+from __future__ import annotations
+
+from service.domain.architecture import Architecture, Module
+from service.domain.configs import vision
+from service.domain.configs.fields import Fields
+from service.domain.configs.wrapping import Tying, compose, encoder, read_text
+
+MODEL_TYPES = ("internvl", "internvl_chat")
+
+
+def read(fields: Fields) -> Architecture:
+    """The published chat files nest their decoder as `llm_config`."""
+    published = fields.text("model_type") == "internvl_chat"
+    text = read_text(fields, "qwen2", None if published else Tying(silent=True))
+
+    def encode(inner: Fields) -> list[Module]:
+        return _encoder(fields, inner, text.hidden_size, published=published)
+
+    modules, notes = encoder(fields, "vision_config", encode)
+    return compose(fields, text, modules, *notes)
+
+
+def _encoder(fields: Fields, inner: Fields, hidden: int, *, published: bool) -> list[Module]:
+    if published:
+        inner = Fields({"qkv_bias": True, **inner.values}, inner.pointer)
+    tower = vision.internvl(inner)
+    width = vision.width(inner, "internvl_vision")
+    ratio = fields.number("downsample_ratio", 0.5)
+    if not 0 < ratio <= 1:
+        raise fields.refuse("downsample_ratio", "downsample_ratio must be above 0 and at most 1.")
+    joined = width * int(1 / ratio) ** 2
+    tower.name = "projector"
+    tower.norm("norm", joined)
+    tower.linear("linear_1", hidden, joined)
+    tower.linear("linear_2", hidden, hidden)
+    return tower.modules

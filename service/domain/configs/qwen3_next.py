@@ -1,0 +1,155 @@
+"""qwen3_next and the text part of qwen3_5 and qwen3_5_moe: gated delta nets, full attention in every fourth layer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from service.domain.architecture import Architecture, Module, ModuleKind, Shard
+from service.domain.configs import blocks, dense, layer_kinds, moe
+from service.domain.configs.base import Decoder, architecture, decoder, frame, routing, split
+from service.domain.configs.deepseek_v3 import MAX_PREDICTION_LAYERS, fusion
+from service.domain.configs.fields import Fields
+from service.domain.configs.jamba import mixed_caches
+from service.domain.configs.recurrent_blocks import FOUR_BYTES, GatedDelta
+
+MODEL_TYPES = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text")
+_NEXT: Mapping[str, Any] = {
+    "vocab_size": 151936,
+    "hidden_size": 2048,
+    "intermediate_size": 5632,
+    "num_hidden_layers": 48,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 2,
+    "head_dim": 256,
+    "max_position_embeddings": 32768,
+    "full_attention_interval": 4,
+    "linear_conv_kernel_dim": 4,
+    "linear_key_head_dim": 128,
+    "linear_value_head_dim": 128,
+    "linear_num_key_heads": 16,
+    "linear_num_value_heads": 32,
+    "decoder_sparse_step": 1,
+    "moe_intermediate_size": 512,
+    "shared_expert_intermediate_size": 512,
+    "num_experts_per_tok": 10,
+    "num_experts": 512,
+}
+_MOE: Mapping[str, Any] = {
+    **_NEXT,
+    "vocab_size": 248320,
+    "num_hidden_layers": 40,
+    "num_experts_per_tok": 8,
+    "num_experts": 256,
+    "mamba_ssm_dtype": "float32",
+}
+_DENSE: Mapping[str, Any] = {
+    **_MOE,
+    "hidden_size": 4096,
+    "intermediate_size": 12288,
+    "num_hidden_layers": 32,
+    "num_key_value_heads": 4,
+    "num_experts": 0,
+}
+_DEFAULTS = {"qwen3_next": _NEXT, "qwen3_5_text": _DENSE, "qwen3_5_moe_text": _MOE}
+_PREDICTION_LAYERS = ("mtp_num_hidden_layers", "num_nextn_predict_layers")
+_STATE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+
+def read(fields: Fields) -> Architecture:
+    """Queries come with a gate as wide as themselves; experts or a gated MLP in every layer."""
+    fields = fields.defaulting(_DEFAULTS[fields.text("model_type") or "qwen3_next"])
+    shape = decoder(fields)
+    attending, mixing = _kinds(fields, shape)
+    mixer = gated_delta(fields)
+    made = [
+        *frame(shape),
+        *_attention(fields, shape, attending),
+        *mixer.modules(shape.hidden, mixing),
+        *_mlps(fields, shape, shape.all_layers),
+        *_predicted(fields, shape),
+    ]
+    return architecture(fields, shape, made, mixed_caches(shape, attending, mixer.cache(_state_bytes(fields)), mixing))
+
+
+def gated_delta(fields: Fields) -> GatedDelta:
+    """The mixer's shape by the names that its families share; refuses heads that do not divide."""
+    mixer = GatedDelta(
+        key_heads=fields.integer("linear_num_key_heads"),
+        key_width=fields.integer("linear_key_head_dim"),
+        value_heads=fields.integer("linear_num_value_heads"),
+        value_width=fields.integer("linear_value_head_dim"),
+        kernel=fields.integer("linear_conv_kernel_dim"),
+    )
+    if mixer.value_heads % mixer.key_heads:
+        detail = f"{mixer.value_heads} value heads cannot share {mixer.key_heads} key heads evenly."
+        raise fields.refuse("linear_num_value_heads", detail)
+    return mixer
+
+
+def _kinds(fields: Fields, shape: Decoder) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    if fields.flag("use_sliding_window", default=False):
+        raise fields.refuse("use_sliding_window", "This family has no rule for a sliding window.")
+    known = (layer_kinds.LINEAR, layer_kinds.FULL)
+    words = layer_kinds.listed(fields, ("layer_types",), known, shape.layers)
+    every = fields.integer("full_attention_interval")
+    if words is not None:
+        return split(shape.all_layers, lambda layer: words[layer] == layer_kinds.FULL)
+    return split(shape.all_layers, lambda layer: (layer + 1) % every == 0)
+
+
+def _attention(fields: Fields, shape: Decoder, layers: tuple[int, ...]) -> list[Module]:
+    if not layers:
+        return []
+    biased, heads = fields.flag("attention_bias", default=False), shape.heads
+    rows = heads.query * heads.key_width
+    made = dense.attention(shape, dense.Layer(qkv_bias=biased, out_bias=biased, head_norms=True), layers)
+    gate = blocks.matrix("q_gate", ModuleKind.ATTENTION, rows, shape.hidden, layers, Shard.ROWS, heads.query)
+    made.append(gate)
+    if biased:
+        bias = ModuleKind.BIAS
+        made.append(blocks.matrix("q_gate.bias", bias, rows, 1, layers, Shard.ROWS, heads.query))
+    return made
+
+
+def _mlps(fields: Fields, shape: Decoder, layers: tuple[int, ...]) -> list[Module]:
+    if not fields.get("num_experts"):
+        return blocks.gated_mlp(shape.hidden, fields.integer("intermediate_size"), layers)
+    every = fields.integer("decoder_sparse_step")
+    dense_layers = set(fields.integers("mlp_only_layers"))
+    sparse, plain = split(layers, lambda layer: layer not in dense_layers and (layer + 1) % every == 0)
+    made = moe.modules(shape.hidden, _experts(fields), sparse)
+    return made + blocks.gated_mlp(shape.hidden, fields.integer("intermediate_size"), plain) if plain else made
+
+
+def _experts(fields: Fields) -> moe.Experts:
+    count, active = routing(fields, ("num_experts", "num_local_experts"), ("num_experts_per_tok",))
+    return moe.Experts(
+        count=count,
+        active=active,
+        width=fields.integer("moe_intermediate_size"),
+        shared=fields.integer("shared_expert_intermediate_size"),
+        shared_gate=True,
+    )
+
+
+def _predicted(fields: Fields, shape: Decoder) -> list[Module]:
+    count = fields.integer(*_PREDICTION_LAYERS, default=0, least=0, most=MAX_PREDICTION_LAYERS)
+    layers = tuple(range(shape.layers, shape.layers + count))
+    if not layers:
+        return []
+    if fields.get("num_experts"):
+        mlp = moe.modules(shape.hidden, _experts(fields), layers)
+    else:
+        mlp = blocks.gated_mlp(shape.hidden, fields.integer("intermediate_size"), layers)
+    return blocks.prediction([*_attention(fields, shape, layers), *mlp, *fusion(shape.hidden, layers)])
+
+
+def _state_bytes(fields: Fields) -> int:
+    """qwen3_5 keeps its state in the type it names (32 bits unless it says so), qwen3_next in the model's."""
+    if "mamba_ssm_dtype" not in fields.defaults:
+        return FOUR_BYTES // 2
+    name = (fields.text("mamba_ssm_dtype") or "float32").removeprefix("torch.")
+    if name not in _STATE_BYTES:
+        raise fields.refuse("mamba_ssm_dtype", f"mamba_ssm_dtype must be one of {', '.join(_STATE_BYTES)}.")
+    return _STATE_BYTES[name]

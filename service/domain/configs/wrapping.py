@@ -1,0 +1,79 @@
+"""What wrappers of a decoder share: finding its config inside theirs, reading it, and adding their encoders to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from service.domain.architecture import Architecture, Module
+from service.domain.configs.fields import Fields
+
+DEFAULT_ENCODER = "{0}: the config is silent, the encoder is the model code's own default"
+_INHERITED = ("quantization_config", "compression_config", "torch_dtype", "dtype")
+_NAMES = ("text_config", "llm_config", "language_config")
+_NOTHING: Mapping[str, Any] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Tying:
+    """Whether head and table are one where the outer config is silent, and whether the inner one may say so too."""
+
+    silent: bool = False
+    inner: bool = False
+
+
+def read_text(
+    fields: Fields,
+    kind: str,
+    tying: Tying | None = None,
+    *,
+    defaults: Mapping[str, Any] = _NOTHING,
+    renamed: Mapping[str, str] = _NOTHING,
+) -> Architecture:
+    """Read the decoder: from the nested config, or from the outer one where the file was flattened.
+
+    `kind` is the model_type of a nested config that has none and `renamed` maps the wrapper's words for a decoder to
+    the families that read them; `defaults` stand for what the wrapper's code assumes. Types, formats and tied tables
+    are inherited from the outer config.
+    """
+    from service.domain.configs import read_config  # noqa: PLC0415  # the registry imports the wrappers
+
+    inner = fields.inner(*_NAMES)
+    values = dict(inner.values if inner else fields.values)
+    outer = {name: fields.values[name] for name in _INHERITED if fields.values.get(name) is not None}
+    stated = values.get("model_type") if inner else kind
+    stated = kind if stated is None else stated
+    renamed_kind = renamed.get(stated, stated) if isinstance(stated, str) else stated
+    values = {**defaults, **outer, **values, "model_type": renamed_kind}
+    if tying is not None:
+        values["tie_word_embeddings"] = _tied(fields, inner, tying)
+    return read_config(values, pointer=inner.pointer if inner else fields.pointer)
+
+
+def _tied(fields: Fields, inner: Fields | None, tying: Tying) -> bool:
+    outer = fields.flag("tie_word_embeddings", default=tying.silent)
+    return outer or bool(tying.inner and inner and inner.flag("tie_word_embeddings", default=False))
+
+
+def compose(fields: Fields, text: Architecture, encoders: Iterable[Module], *notes: str) -> Architecture:
+    """The decoder with the encoders' modules behind its own, under the wrapper's model_type."""
+    return replace(
+        text,
+        model_type=fields.text("model_type") or text.model_type,
+        modules=(*text.modules, *encoders),
+        assumptions=(*text.assumptions, *notes),
+    )
+
+
+def encoder(
+    fields: Fields, name: str, read: Callable[[Fields], Iterable[Module]]
+) -> tuple[list[Module], tuple[str, ...]]:
+    """The modules of the encoder whose config stands under `name`.
+
+    Where there is none, it is read from an empty one, as the wrapper's own code takes its defaults, with a note.
+    """
+    inner = fields.inner(name)
+    if inner is not None:
+        return list(read(inner)), ()
+    return list(read(Fields({}, f"{fields.pointer}/{name}"))), (DEFAULT_ENCODER.format(name),)

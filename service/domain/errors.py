@@ -1,0 +1,113 @@
+"""Everything a question can be refused for, as classes with a stable code that the web layer maps to a problem type.
+
+QuoteError
+├── ValidationError       a value that cannot be
+├── UnknownModel          no model of that name
+├── UnknownGpu            no device of that name
+├── NotSupported          a name that is known, with a meaning that this release does not have
+├── UnknownArchitecture   no reader knows the published config
+├── ConfigError           a published config that contradicts itself or lacks what its reader needs
+├── CatalogFactError      a catalog entry that cannot be read
+└── CatalogUnavailable    the catalog was never loaded, or its database is away
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+_NEAREST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong: a JSON pointer into the question, a sentence, and the names that were perhaps meant."""
+
+    pointer: str
+    detail: str
+    nearest: tuple[str, ...] = ()
+
+
+class QuoteError(Exception):
+    """Base of all refusals; carries every fault found, never only the first."""
+
+    code: ClassVar[str] = "validation-error"
+    title: ClassVar[str] = "The question cannot be answered"
+
+    def __init__(self, *faults: Fault) -> None:
+        """Keep the faults; the message is their sentences."""
+        super().__init__(" ".join(fault.detail for fault in faults))
+        self.faults = faults
+
+    @classmethod
+    def at(cls, pointer: str, detail: str, nearest: tuple[str, ...] = ()) -> QuoteError:
+        """Build the error from one fault."""
+        return cls(Fault(pointer, detail, nearest))
+
+    @property
+    def detail(self) -> str:
+        """All faults in one line."""
+        return str(self)
+
+
+class ValidationError(QuoteError):
+    """A value that is out of range or contradicts another."""
+
+    code = "validation-error"
+    title = "The question contradicts itself or leaves its range"
+
+
+class UnknownModel(QuoteError):
+    """No model in the catalog has that name."""
+
+    code = "unknown-model"
+    title = "No model has that name"
+
+
+class UnknownGpu(QuoteError):
+    """No device in the catalog has that name."""
+
+    code = "unknown-gpu"
+    title = "No GPU has that name"
+
+
+class NotSupported(QuoteError):
+    """The name is part of the contract, but this release or this engine has no meaning for it."""
+
+    code = "not-supported"
+    title = "Not supported"
+
+
+class UnknownArchitecture(QuoteError):
+    """No reader knows the model type of a published config."""
+
+    code = "unknown-architecture"
+    title = "No reader knows this architecture"
+
+
+class ConfigError(QuoteError):
+    """A published config lacks a field its reader needs, or its fields contradict each other."""
+
+    code = "invalid-config"
+    title = "The config cannot be read"
+
+
+class CatalogFactError(QuoteError):
+    """A catalog entry that cannot be turned into what it describes."""
+
+    code = "invalid-catalog-entry"
+    title = "The catalog entry cannot be read"
+
+
+class CatalogUnavailable(QuoteError):
+    """No catalog was ever loaded in this process."""
+
+    code = "catalog-unavailable"
+    title = "The catalog is not available"
+
+
+def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
+    """The known names closest to a mistyped one, best first, at most three."""
+    return tuple(difflib.get_close_matches(name.casefold()[:80], list(known), n=_NEAREST, cutoff=0.5))

@@ -1,0 +1,201 @@
+"""What the ranks of a layout have to hold: weights once, and the cache of each sequence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from service.domain.parallel import ONE_GPU, Layout, stage_layers
+from service.domain.units import ceil_div, whole
+from service.domain.weights import RankWeights, rank_weights
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from service.domain.architecture import Architecture, CacheLayers
+    from service.domain.cache import CacheSpec
+    from service.domain.model import Model
+    from service.domain.precision import CacheFormat, WeightFormat
+
+
+@dataclass(frozen=True, slots=True)
+class CacheTerm:
+    """One kind of cache over the layers that own it, in whole bytes for one sequence.
+
+    `bytes_per_token` is what a held token takes, of which a sequence holds at most `window_tokens`, in steps of
+    `row_tokens`; `growing_bytes` is the same for kinds that grow and 0 for the others, whose size is all in
+    `fixed_bytes`. `score_flops` is the work of one query token against one token that it reads.
+    """
+
+    spec: CacheSpec
+    layers: int
+    bytes_per_token: int
+    growing_bytes: int
+    window_tokens: int | None
+    row_tokens: int
+    fixed_bytes: int
+    score_flops: int
+    query_heads: int
+
+    @property
+    def kind(self) -> str:
+        """The kind of the wire contract."""
+        return str(self.spec.kind)
+
+    def held(self, tokens: int) -> int:
+        """Tokens held of a sequence of that length."""
+        return self.spec.tokens_held(tokens)
+
+    def sequence_bytes(self, tokens: int) -> int:
+        """Bytes of one sequence of that length."""
+        return self.fixed_bytes + (self.growing_bytes * self.held(tokens) if self.growing_bytes else 0)
+
+    def read_bytes(self, tokens: int) -> int:
+        """Bytes that one decode step of such a sequence reads."""
+        return self.fixed_bytes + (self.growing_bytes * self.spec.tokens_read(tokens) if self.growing_bytes else 0)
+
+    def grows_at(self, tokens: int) -> bool:
+        """Whether a longer sequence takes more bytes."""
+        return self.growing_bytes > 0 and (self.window_tokens is None or tokens < self.window_tokens)
+
+    def prefix_bytes(self, tokens: int, prefix: int) -> int:
+        """Bytes that a shared prefix still takes in a sequence of that length, stored once for all."""
+        start = 0 if self.window_tokens is None else max(0, tokens - self.window_tokens)
+        shared = max(0, prefix - start)
+        return self.growing_bytes * (shared - shared % self.row_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class RankLoad:
+    """The fullest rank of a pipeline stage."""
+
+    index: int
+    stage: int
+    weight_bytes: int
+    weights: RankWeights
+    terms: tuple[CacheTerm, ...]
+
+    def sequence_bytes(self, tokens: int) -> int:
+        """Bytes of one sequence on this rank."""
+        total = 0
+        for term in self.terms:
+            total += term.fixed_bytes
+            if term.growing_bytes:
+                window = term.window_tokens
+                held = tokens if window is None or tokens < window else window
+                total += term.growing_bytes * (held if term.row_tokens == 1 else held - held % term.row_tokens)
+        return total
+
+    def prefix_bytes(self, tokens: int, prefix: int) -> int:
+        """Bytes of a shared prefix on this rank."""
+        return sum(term.prefix_bytes(tokens, prefix) for term in self.terms) if prefix else 0
+
+    def growth_bytes(self, tokens: int) -> int:
+        """Bytes that one more token takes at that length."""
+        return sum(term.growing_bytes for term in self.terms if term.grows_at(tokens))
+
+    def longest(self, pool_bytes: int) -> int | None:
+        """The longest sequence whose cache fits the pool; None where a longer one takes no more."""
+        free = pool_bytes - sum(term.fixed_bytes for term in self.terms)
+        rate = sum(term.growing_bytes for term in self.terms)
+        start = 0
+        windows = sorted((t.window_tokens, t.growing_bytes) for t in self.terms if t.window_tokens and t.growing_bytes)
+        for window, bytes_per_token in windows:
+            if rate * (window - start) > free:
+                break
+            free -= rate * (window - start)
+            rate, start = rate - bytes_per_token, window
+        if free < 0:
+            return 0
+        return self._past_rows(start + free // rate, pool_bytes) if rate else None
+
+    def _past_rows(self, tokens: int, pool_bytes: int) -> int:
+        """Tokens that still wait for their row take nothing: up to a row's worth more than a constant rate says."""
+        for longer in range(tokens + 1, tokens + max(term.row_tokens for term in self.terms)):
+            if self.sequence_bytes(longer) <= pool_bytes:
+                tokens = longer
+        return tokens
+
+
+def whole_load(model: Model, weights: WeightFormat, cache: CacheFormat) -> RankLoad:
+    """The whole model on one rank: what the unsharded figures of an answer are taken from."""
+    return rank_loads(model, weights, cache, ONE_GPU)[0]
+
+
+def rank_loads(model: Model, weights: WeightFormat, cache: CacheFormat, layout: Layout) -> tuple[RankLoad, ...]:
+    """The fullest rank of each stage, kept in the model's memo: it follows from shapes alone."""
+    key = (weights, cache, layout.tensor, layout.pipeline, layout.expert)
+    loads: tuple[RankLoad, ...] | None = model.memo.get(key)
+    return loads or _remembered(model, key, lambda: _rank_loads(model, weights, cache, layout))
+
+
+_MEMO_LIMIT = 256
+
+
+def _remembered(model: Model, key: Hashable, make: Callable[[], Any]) -> Any:  # noqa: ANN401  # as it was made
+    found = model.memo.get(key)
+    if found is None:
+        found = make()
+        if len(model.memo) >= _MEMO_LIMIT:
+            model.memo.clear()
+        model.memo[key] = found
+    return found
+
+
+def _rank_loads(model: Model, weights: WeightFormat, cache: CacheFormat, layout: Layout) -> tuple[RankLoad, ...]:
+    """Weights and cache each remembered by their own format, since most levers change only one of the two."""
+    architecture, tensor, pipeline = model.architecture, layout.tensor, layout.pipeline
+    held: tuple[RankWeights, ...] = _remembered(
+        model, (weights, tensor, pipeline, layout.expert), lambda: rank_weights(architecture, weights, layout)
+    )
+    kept: tuple[tuple[CacheTerm, ...], ...] = _remembered(
+        model, (cache, tensor, pipeline), lambda: _stage_terms(architecture, cache, tensor, pipeline)
+    )
+    return tuple(
+        RankLoad(stage * tensor, stage, held[stage].bytes, held[stage], terms) for stage, terms in enumerate(kept)
+    )
+
+
+def _stage_terms(
+    architecture: Architecture, cache: CacheFormat, tensor: int, pipeline: int
+) -> tuple[tuple[CacheTerm, ...], ...]:
+    stages = stage_layers(architecture.layers, pipeline)
+    return tuple(_terms(architecture, cache, layers, tensor) for layers in stages)
+
+
+def _terms(architecture: Architecture, cache: CacheFormat, layers: range, tensor: int) -> tuple[CacheTerm, ...]:
+    terms = []
+    for owners in architecture.caches:
+        count = sum(map(layers.__contains__, owners.layers))
+        if count:
+            terms.append(_term(owners, cache, count, tensor))
+    return tuple(terms)
+
+
+def _term(owners: CacheLayers, cache: CacheFormat, count: int, tensor: int) -> CacheTerm:
+    spec = owners.spec if tensor == 1 else owners.spec.on_rank(tensor)
+    heads = ceil_div(owners.query_heads, tensor)
+    row = whole(count * spec.row_bytes(cache))
+    constant = spec.tokens_held(0)
+    window = spec.window_tokens
+    return CacheTerm(
+        spec=spec,
+        layers=count,
+        bytes_per_token=row,
+        growing_bytes=0 if constant else row,
+        window_tokens=window,
+        row_tokens=getattr(spec, "tokens_per_row", 1),
+        fixed_bytes=count * spec.fixed_bytes + row * constant,
+        score_flops=count * spec.score_flops(heads),
+        query_heads=count * heads,
+    )
+
+
+def scaled(loads: tuple[RankLoad, ...], weight_bytes: int, whole_bytes: int) -> tuple[RankLoad, ...]:
+    """The loads with a weight size of the question's own, spread over the ranks as the model's weights are."""
+    return tuple(
+        RankLoad(
+            load.index, load.stage, ceil_div(load.weight_bytes * weight_bytes, whole_bytes), load.weights, load.terms
+        )
+        for load in loads
+    )

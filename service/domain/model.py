@@ -1,0 +1,79 @@
+"""A model as it is quoted: its normal form, and the formats its checkpoint is stored and computed in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from service.domain.configs import read_config
+from service.domain.errors import CatalogFactError
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from service.domain.architecture import Architecture
+    from service.domain.catalog import Entry
+
+_COMPUTE_TYPES = {
+    "float16": "fp16",
+    "half": "fp16",
+    "fp16": "fp16",
+    "bfloat16": "bf16",
+    "bf16": "bf16",
+    "float32": "fp32",
+    "float": "fp32",
+    "fp32": "fp32",
+}
+_ASSUMED_TYPE = "bf16"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """A model; `id` and `revision` are None where it came as a config in the question.
+
+    `memo` keeps what is derived from the shapes alone (loads of a layout, bytes of a format), never an answer.
+    """
+
+    id: str | None
+    name: str
+    architecture: Architecture
+    checkpoint_format: str
+    compute_type: str
+    cache_format: str | None
+    context_tokens: int | None
+    revision: int | None
+    memo: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+
+
+def from_facts(entry: Entry) -> Model:
+    """Read a catalog entry of kind `model`.
+
+    Raises UnknownArchitecture where no reader knows its config yet, ConfigError where the config contradicts itself,
+    CatalogFactError where the entry lacks its config or checkpoint.
+    """
+    facts = entry.facts
+    try:
+        config, name, checkpoint = facts["config"], facts["name"], facts["checkpoint"]["dtype"]
+    except (KeyError, TypeError) as error:
+        raise CatalogFactError.at("/facts", f"The model {entry.id} cannot be read: {error}.") from error
+    architecture = read_config(config, pointer="/model")
+    compute = compute_type(architecture, checkpoint)
+    context = facts.get("context_tokens") or architecture.context_tokens
+    return Model(entry.id, name, architecture, checkpoint, compute, architecture.cache_format, context, entry.revision)
+
+
+def from_config(config: Mapping[str, Any], *, assume_decoder: bool = False) -> Model:
+    """Read a published config.json that came with a question; nothing of it is stored."""
+    architecture = read_config(config, assume_decoder=assume_decoder)
+    compute = compute_type(architecture, None)
+    checkpoint = architecture.weight_format or compute
+    name = str(config.get("_name_or_path") or architecture.model_type)[:200]
+    return Model(
+        None, name, architecture, checkpoint, compute, architecture.cache_format, architecture.context_tokens, None
+    )
+
+
+def compute_type(architecture: Architecture, checkpoint: str | None) -> str:
+    """The type activations and, by default, the cache are kept in: the config's own, or bf16 where it is silent."""
+    stated = _COMPUTE_TYPES.get((architecture.torch_dtype or "").removeprefix("torch."))
+    return stated or _COMPUTE_TYPES.get(checkpoint or "", _ASSUMED_TYPE)

@@ -1,0 +1,83 @@
+"""How a model is laid over GPUs: tensor, pipeline, data and expert parallelism."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from service.domain.errors import Fault, ValidationError
+
+if TYPE_CHECKING:
+    from service.domain.architecture import Architecture
+
+_MAX_LISTED = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A replica is `tensor` x `pipeline` GPUs; `data` replicas answer side by side."""
+
+    tensor: int = 1
+    pipeline: int = 1
+    data: int = 1
+    expert: bool = False
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the whole deployment."""
+        return self.tensor * self.pipeline * self.data
+
+
+ONE_GPU = Layout()
+
+
+def stage_layers(layers: int, stages: int) -> tuple[range, ...]:
+    """The layers of each pipeline stage, split as vLLM does: spare layers go to the last stages but one, backwards.
+
+    Source: vLLM `distributed/utils.py` (accounting 2.4): the last stage, which also holds the head, gets none.
+    """
+    sizes = [layers // stages] * stages
+    for spare in range(layers % stages):
+        sizes[-2 - spare] += 1
+    starts = [sum(sizes[:stage]) for stage in range(stages)]
+    return tuple(range(start, start + size) for start, size in zip(starts, sizes, strict=True))
+
+
+def check_layout(layout: Layout, architecture: Architecture) -> None:
+    """Raise ValidationError where the model cannot be split so, saying which counts work."""
+    faults = []
+    if layout.tensor > 1 and not divides(layout.tensor, architecture):
+        works = ", ".join(map(str, tensor_counts(architecture)))
+        detail = f"{_heads(architecture)} cannot be split over {layout.tensor} ranks; these counts work: {works}."
+        faults.append(Fault("/tensor_parallel", detail))
+    if layout.pipeline > architecture.layers:
+        detail = f"{architecture.layers} layers cannot fill {layout.pipeline} pipeline stages."
+        faults.append(Fault("/pipeline_parallel", detail))
+    if layout.expert and not architecture.experts[0]:
+        faults.append(Fault("/expert_parallel", "The model has no routed experts to spread."))
+    elif layout.expert and layout.tensor > architecture.experts[0]:
+        detail = f"{architecture.experts[0]} experts cannot be spread over {layout.tensor} ranks."
+        faults.append(Fault("/expert_parallel", detail))
+    if faults:
+        raise ValidationError(*faults)
+
+
+def divides(tensor: int, architecture: Architecture) -> bool:
+    """Whether heads divide: query heads by the ranks, and KV heads by the ranks or the ranks by KV heads."""
+    if architecture.query_heads % tensor:
+        return False
+    return all(_shares(c.spec.kv_heads, tensor) for c in architecture.caches)
+
+
+def tensor_counts(architecture: Architecture) -> tuple[int, ...]:
+    """The tensor-parallel sizes that work, smallest first."""
+    counts = (n for n in range(1, architecture.query_heads + 1) if divides(n, architecture))
+    return tuple(counts)[:_MAX_LISTED]
+
+
+def _shares(kv_heads: int, tensor: int) -> bool:
+    return kv_heads % tensor == 0 or tensor % kv_heads == 0
+
+
+def _heads(architecture: Architecture) -> str:
+    return f"{architecture.query_heads} query heads over {architecture.kv_heads} KV heads"

@@ -1,0 +1,139 @@
+"""Number formats: what a weight matrix or a cache row takes when it is stored in one.
+
+The widths and scales are catalog data (`catalog/dtypes/`), checked there against published file sizes; this module
+holds only the form they share (`bits of an element + bits of a group's scale + bytes of a row, column and tensor`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from service.domain.architecture import ModuleKind
+from service.domain.errors import CatalogFactError
+from service.domain.units import ceil_bytes, ceil_div
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from service.domain.architecture import Module
+    from service.domain.catalog import Entry
+
+_REST_BITS = 16
+_BITS = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WeightFormat:
+    """How a checkpoint stores its matrices: element width, scales, and which modules it leaves in 16 bits."""
+
+    name: str
+    element_bits: Fraction | int
+    group_rows: int
+    group_columns: int
+    group_bits: Fraction | int
+    row_bits: int
+    column_bits: int
+    tensor_bytes: int
+    ideal: bool
+    rest_bits: int
+    quantizes: frozenset[ModuleKind]
+    matmul_types: tuple[str, ...]
+
+    @property
+    def uniform_bits(self) -> Fraction | int | None:
+        """Bits of every parameter alike, or None where matrices and the rest differ."""
+        return self.element_bits if self.ideal else None
+
+    def module_bytes(self, module: Module) -> int:
+        """Bytes of one instance of a module, by its shape [rows, columns]."""
+        return self.matrix_bytes(module.rows, module.columns, module.kind)
+
+    def matrix_bytes(self, rows: int, columns: int, kind: ModuleKind) -> int:
+        """Bytes of a [rows, columns] matrix of that kind (reference: accounting section 7, one line a format)."""
+        if self.ideal:
+            return ceil_bytes(self.element_bits * rows * columns)
+        if kind not in self.quantizes or columns == 1:
+            return rows * columns * self.rest_bits // _BITS
+        groups = ceil_div(rows, self.group_rows) * ceil_div(columns, self.group_columns)
+        bits = self.element_bits * rows * columns + self.group_bits * groups
+        bits += self.row_bits * rows + self.column_bits * columns
+        return ceil_bytes(bits) + self.tensor_bytes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CacheFormat:
+    """How a cache row is stored: bits of an element and of the scale that a group of elements shares."""
+
+    name: str
+    element_bits: Fraction | int
+    group_elements: int
+    group_bits: Fraction | int
+
+    def row_bytes(self, elements: int) -> Fraction:
+        """Bytes of `elements` values kept for one token, exact and not yet rounded to whole bytes."""
+        groups = ceil_div(elements, self.group_elements)
+        return Fraction(self.element_bits * elements + self.group_bits * groups) / _BITS
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NumberFormat:
+    """One entry of the catalog's formats; a role it cannot play is None.
+
+    Where `mixed`, a file of that name stores some tensors in other formats: `weight` is its base and not the file.
+    """
+
+    name: str
+    weight: WeightFormat | None
+    cache: CacheFormat | None
+    mixed: bool
+    aliases: tuple[str, ...]
+
+
+def from_facts(entry: Entry) -> NumberFormat:
+    """Read a catalog entry of kind `dtype`; raises CatalogFactError where it lacks what its role needs."""
+    facts = entry.facts
+    try:
+        return NumberFormat(
+            name=entry.id,
+            weight=_weight(entry.id, facts["weight"]) if facts.get("weight") else None,
+            cache=_cache(entry.id, facts["kv"]) if facts.get("kv") else None,
+            mixed=bool(facts.get("mix")),
+            aliases=tuple(facts.get("aliases", ())),
+        )
+    except (KeyError, ValueError, TypeError) as error:
+        detail = f"The number format {entry.id} cannot be read: {error}."
+        raise CatalogFactError.at("/facts", detail) from error
+
+
+def _weight(name: str, facts: Mapping[str, Any]) -> WeightFormat:
+    return WeightFormat(
+        name=name,
+        element_bits=_bits(facts["element_bits"]),
+        group_rows=facts.get("group_rows") or 1,
+        group_columns=facts.get("group_columns") or 1,
+        group_bits=_bits(facts.get("group_bits") or 0),
+        row_bits=facts.get("row_bits") or 0,
+        column_bits=facts.get("column_bits") or 0,
+        tensor_bytes=facts.get("tensor_bytes") or 0,
+        ideal=bool(facts.get("ideal")),
+        rest_bits=facts.get("rest_bits") or _REST_BITS,
+        quantizes=frozenset(ModuleKind(kind) for kind in facts.get("quantizes") or ()),
+        matmul_types=tuple(facts["matmul_type"]),
+    )
+
+
+def _cache(name: str, facts: Mapping[str, Any]) -> CacheFormat:
+    return CacheFormat(
+        name=name,
+        element_bits=_bits(facts["element_bits"]),
+        group_elements=facts.get("group_columns") or 1,
+        group_bits=_bits(facts.get("group_bits") or 0),
+    )
+
+
+def _bits(value: str | float) -> Fraction | int:
+    """A width in bits, kept as an integer where it is one: comparing fractions costs a question its speed."""
+    exact = Fraction(value)
+    return exact.numerator if exact.denominator == 1 else exact

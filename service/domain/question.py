@@ -1,0 +1,317 @@
+"""From a question as it was asked to one with every default filled in, each with where it came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from service.domain.engines.plain import ENGINES, PlainEngine
+from service.domain.errors import Fault, NotSupported, UnknownArchitecture, ValidationError, nearest
+from service.domain.ledger import Budget
+from service.domain.model import Model, from_config
+from service.domain.parallel import ONE_GPU, Layout, check_layout
+from service.domain.units import whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from service.domain.gpu import Gpu
+    from service.domain.precision import CacheFormat, NumberFormat, WeightFormat
+
+NAMES = (
+    *("model", "config", "assume", "gpu", "gpu_count", "context_tokens", "context_limit_tokens", "batch_size"),
+    *("weight_dtype", "kv_dtype", "tensor_parallel", "pipeline_parallel", "data_parallel", "attention_data_parallel"),
+    *("expert_parallel", "decode_context_parallel", "engine", "engine_version", "command", "memory_utilization"),
+    *("max_batched_tokens", "max_sequences_limit", "block_tokens", "enforce_eager", "prefix_caching"),
+    *("async_scheduling", "attention_backend", "hybrid_cache", "speculative_method", "speculative_tokens"),
+    *("draft_model", "gpu_layers", "tensor_split", "parallel_slots", "max_loras", "max_lora_rank", "cpu_offload_bytes"),
+    *("moe_backend", "sampler_backend", "encoder_budget_tokens", "memory_bytes", "memory_basis"),
+    *("memory_used_by_others_bytes", "reserve_bytes", "kv_cache_bytes", "parameters", "weight_bytes"),
+    *("bandwidth_bytes_per_second", "peak_flops_per_second", "prompt_tokens", "prefill_sequences"),
+    *("curve_batch_sizes", "curve_context_tokens", "shared_prefix_tokens", "lengths", "calibration", "as_of"),
+)
+"""Every name of a question, in the order of the contract."""
+
+NOT_BUILT = {
+    "lengths": "Length distributions are not supported yet; ask with the longest context_tokens.",
+    "as_of": "Answers from the catalog's past are not supported yet; leave as_of out for the present one.",
+    "command": "Command lines of engines are not supported yet; give their settings by name.",
+}
+"""Names of the contract without a meaning in this release: refused, never ignored."""
+
+
+class Catalog(Protocol):
+    """What a question is looked up in; a snapshot of one revision."""
+
+    @property
+    def revision(self) -> int:
+        """The revision that every value of it belongs to."""
+
+    def model(self, name: str) -> Model:
+        """The model of that slug, hub id or alias; raises UnknownModel."""
+
+    def gpu(self, name: str) -> Gpu:
+        """The device of that slug or alias; raises UnknownGpu."""
+
+    def format(self, name: str, pointer: str = "/weight_dtype") -> NumberFormat:
+        """The number format of that name or alias; raises ValidationError at the pointer."""
+
+    def engine(self, name: str) -> PlainEngine:
+        """The policy of an engine; raises NotSupported."""
+
+
+class Echo:
+    """The question that the answer repeats: every name with its value, and where each value came from."""
+
+    __slots__ = ("asked", "taken", "values")
+
+    _EMPTY = dict.fromkeys(NAMES)
+    _DEFAULT = dict.fromkeys(NAMES, "default")
+
+    def __init__(self, asked: Mapping[str, Any]) -> None:
+        """Start from what was asked; names that nobody gave are null by default."""
+        self.asked = asked
+        self.values: dict[str, Any] = self._EMPTY | dict(asked)
+        self.taken: dict[str, str] = self._DEFAULT | dict.fromkeys(asked, "request")
+
+    def take(self, name: str, default: Any, source: str = "default") -> Any:  # noqa: ANN401  # as the name's type
+        """The asked value, or the default, which is noted with its source."""
+        value = self.asked.get(name)
+        if value is None:
+            self.values[name] = value = default
+            self.taken[name] = source
+        return value
+
+
+class Scenario(NamedTuple):
+    """All that memory arithmetic needs of a question; a lever is the same with one field changed.
+
+    `weight_bytes` and `parameters` are None unless the question set them.
+    """
+
+    model: Model
+    weights: WeightFormat
+    cache: CacheFormat
+    layout: Layout
+    context_tokens: int
+    limit_tokens: int
+    prefix_tokens: int
+    budget: Budget
+    weight_bytes: int | None
+    parameters: int | None
+
+
+@dataclass(slots=True)
+class Question:
+    """A question with every default filled in; rates are per device, None where nobody gave them."""
+
+    scenario: Scenario
+    echo: Echo
+    gpu: Gpu | None
+    engine: PlainEngine
+    bandwidth: float | None
+    peak: float | None
+    memory_note: str
+    assumptions: list[str]
+    warnings: list[str]
+
+
+def resolve(asked: Mapping[str, Any], catalog: Catalog) -> Question:
+    """Fill in every default; raises QuoteError naming each field that cannot be."""
+    echo = Echo(asked)
+    engine = _engine(echo, catalog)
+    model, gpu = _model(echo, catalog), _gpu(echo, catalog)
+    assumptions = list(model.architecture.assumptions)
+    warnings = list(model.architecture.warnings)
+    layout = _layout(echo, assumptions)
+    check_layout(layout, model.architecture)
+    weights, cache = _formats(echo, model, catalog)
+    context, limit, prefix = _lengths(echo, model, warnings)
+    budget, memory_note = _budget(echo, gpu, engine, warnings)
+    assumptions.insert(0, memory_note)
+    weight_bytes, parameters = _overrides(echo, model)
+    bandwidth, peak = _rates(echo, gpu, weights)
+    warn_of_types(gpu, weights, cache, model, warnings)
+    echo.take("calibration", "auto")
+    scenario = Scenario(model, weights, cache, layout, context, limit, prefix, budget, weight_bytes, parameters)
+    return Question(scenario, echo, gpu, engine, bandwidth, peak, memory_note, assumptions, warnings)
+
+
+def _engine(echo: Echo, catalog: Catalog) -> PlainEngine:
+    name = echo.take("engine", "none")
+    if name not in ENGINES:
+        raise ValidationError(Fault("/engine", f"No engine is called {name!r}.", nearest(name, ENGINES)))
+    if name != "none":
+        detail = f"Engine {name} cannot be quoted yet; engine none can."
+        raise NotSupported(Fault("/engine", detail, ("none",)))
+    engine = catalog.engine(name)
+    faults = [
+        Fault(f"/{n}", NOT_BUILT.get(n, f"Engine {name} has no {n}.")) for n in echo.asked if n not in engine.takes
+    ]
+    if faults:
+        raise NotSupported(*faults)
+    return engine
+
+
+def _model(echo: Echo, catalog: Catalog) -> Model:
+    name, config = echo.asked.get("model"), echo.asked.get("config")
+    if name is not None and config is not None:
+        raise ValidationError(Fault("/config", "Give model or config, not both."))
+    if config is not None:
+        return _inline(echo, config)
+    if name is None:
+        raise ValidationError(Fault("/model", "Give a model, or a config to quote one that the catalog does not hold."))
+    if "assume" in echo.asked:
+        raise ValidationError(Fault("/assume", "assume goes with config; a model of the catalog has its own reader."))
+    try:
+        model = catalog.model(name)
+    except UnknownArchitecture as error:
+        detail = f"The catalog holds {name}, but no reader knows its architecture yet. {error.detail}"
+        raise UnknownArchitecture(Fault("/model", detail)) from error
+    return _with_cache(model, "/model")
+
+
+def _inline(echo: Echo, config: Mapping[str, Any]) -> Model:
+    return _with_cache(from_config(config, assume_decoder=echo.asked.get("assume") == "decoder"), "/config")
+
+
+def _with_cache(model: Model, pointer: str) -> Model:
+    if not model.architecture.caches:
+        raise NotSupported(Fault(pointer, f"{model.name} keeps no cache, so there is nothing that sequences fill."))
+    return model
+
+
+def _gpu(echo: Echo, catalog: Catalog) -> Gpu | None:
+    name = echo.asked.get("gpu")
+    if name is not None:
+        return catalog.gpu(name)
+    if "memory_bytes" not in echo.asked:
+        raise ValidationError(Fault("/gpu", "Give a gpu, or memory_bytes to quote one that the catalog does not hold."))
+    return None
+
+
+def _layout(echo: Echo, assumptions: list[str]) -> Layout:
+    asked = echo.asked
+    count = asked.get("gpu_count")
+    sizes = [asked.get(n) for n in ("tensor_parallel", "pipeline_parallel", "data_parallel")]
+    if count is not None and sizes == [None, None, None]:
+        if count > 1:
+            assumptions.append(f"gpu_count {count} is taken as tensor_parallel {count}")
+        tensor = echo.take("tensor_parallel", count, "derived")
+    else:
+        tensor = echo.take("tensor_parallel", 1)
+    pipeline, data = echo.take("pipeline_parallel", 1), echo.take("data_parallel", 1)
+    expert = echo.take("expert_parallel", default=False)
+    product = tensor * pipeline * data
+    if echo.take("gpu_count", product, "derived") != product:
+        detail = (
+            f"gpu_count {count} is not tensor x pipeline x data parallel = {tensor} x {pipeline} x {data} = {product}."
+        )
+        raise ValidationError(Fault("/gpu_count", detail))
+    return ONE_GPU if product == 1 and not expert else Layout(tensor, pipeline, data, expert)
+
+
+def _formats(echo: Echo, model: Model, catalog: Catalog) -> tuple[WeightFormat, CacheFormat]:
+    source = "catalog" if model.id else "derived"
+    weight_name = echo.take("weight_dtype", model.checkpoint_format, source)
+    number = catalog.format(weight_name)
+    weights = number.weight
+    if number.mixed:
+        detail = f"A {weight_name} file mixes formats, which cannot be quoted yet: leave it out and give weight_bytes."
+        raise NotSupported(Fault("/weight_dtype", detail))
+    if weights is None:
+        raise NotSupported(Fault("/weight_dtype", f"{weight_name} is not a format that weights can be quoted in."))
+    cache_name = echo.asked.get("kv_dtype")
+    if cache_name in {None, "auto"}:
+        cache_name = model.cache_format or _cache_default(echo, model, weights)
+        echo.values["kv_dtype"], echo.taken["kv_dtype"] = cache_name, "derived"
+    cache = catalog.format(cache_name, "/kv_dtype").cache
+    if cache is None:
+        raise NotSupported(Fault("/kv_dtype", f"{cache_name} is not a format that a cache can be quoted in."))
+    return weights, cache
+
+
+def _cache_default(echo: Echo, model: Model, weights: WeightFormat) -> str:
+    """The compute type: a plain weight type of the request is computed in, any other leaves the model's own."""
+    plain = "weight_dtype" in echo.asked and weights.name in {"fp32", "bf16", "fp16"}
+    return weights.name if plain else model.compute_type
+
+
+def _lengths(echo: Echo, model: Model, warnings: list[str]) -> tuple[int, int, int]:
+    own = model.context_tokens
+    context = echo.take("context_tokens", own, "catalog" if model.id else "derived")
+    if context is None:
+        raise ValidationError(Fault("/context_tokens", "The model states no longest context: give context_tokens."))
+    limit = echo.take("context_limit_tokens", context, "derived")
+    prefix = echo.take("shared_prefix_tokens", 0)
+    if limit < context:
+        detail = f"context_limit_tokens {limit} is below context_tokens {context}."
+        raise ValidationError(Fault("/context_limit_tokens", detail))
+    if prefix >= context:
+        detail = (
+            f"shared_prefix_tokens {prefix} must be below context_tokens {context}: a sequence adds at least a token."
+        )
+        raise ValidationError(Fault("/shared_prefix_tokens", detail))
+    if own and limit > own:
+        warnings.append(f"{limit:,} tokens are more than the {own:,} that {model.name} was published for.")
+    return context, limit, prefix
+
+
+def _budget(echo: Echo, gpu: Gpu | None, engine: PlainEngine, warnings: list[str]) -> tuple[Budget, str]:
+    basis = echo.take("memory_basis", engine.memory_basis)
+    if gpu is not None and "memory_bytes" not in echo.asked:
+        memory, note = _catalog_memory(echo, gpu, basis)
+    else:
+        memory = echo.asked["memory_bytes"]
+        note = f"memory as asked, {memory:,} bytes a GPU"
+        if "memory_basis" in echo.asked:
+            warnings.append("memory_basis has no effect beside memory_bytes.")
+    utilization = echo.take("memory_utilization", engine.memory_utilization)
+    outside = 0 if utilization == 1 else memory - int(memory * Fraction(str(utilization)))
+    others = echo.take("memory_used_by_others_bytes", 0)
+    pool = echo.asked.get("kv_cache_bytes")
+    reserve = echo.take("reserve_bytes", engine.reserve_bytes if pool is None else 0)
+    return Budget(memory, outside, others, reserve, pool), note
+
+
+def _catalog_memory(echo: Echo, gpu: Gpu, basis: str) -> tuple[int, str]:
+    if basis == "visible" and gpu.visible_bytes is None:
+        raise NotSupported(Fault("/memory_basis", f"The catalog does not know the visible memory of {gpu.id}."))
+    visible = basis == "visible"
+    memory = gpu.visible_bytes if visible and gpu.visible_bytes else gpu.advertised_bytes
+    source = gpu.visible_source if visible else "catalog"
+    echo.take("memory_bytes", memory, source)
+    box = f"{memory / 1e9:g} GB" if not visible else f"{memory / (1 << 30):.2f} GiB, {source}"
+    return memory, f"{basis} memory of {gpu.name}, {box} = {memory:,} bytes"
+
+
+def _overrides(echo: Echo, model: Model) -> tuple[int | None, int | None]:
+    """Weight bytes and parameter count that the question sets; None leaves them to the model."""
+    asked = echo.asked
+    given_bytes, given_count = asked.get("weight_bytes"), asked.get("parameters")
+    if given_count is None:
+        echo.take("parameters", model.architecture.parameters, "catalog" if model.id else "derived")
+    count = None if given_count is None else whole(given_count)
+    return (None if given_bytes is None else whole(given_bytes)), count
+
+
+def _rates(echo: Echo, gpu: Gpu | None, weights: WeightFormat) -> tuple[float | None, float | None]:
+    found = gpu.peak(weights.matmul_types) if gpu else None
+    bandwidth = echo.take("bandwidth_bytes_per_second", gpu.bandwidth_bytes_per_second if gpu else None, "catalog")
+    peak = echo.take("peak_flops_per_second", found[1] if found else None, "catalog")
+    return bandwidth, peak
+
+
+def warn_of_types(
+    gpu: Gpu | None, weights: WeightFormat, cache: CacheFormat, model: Model, warnings: list[str]
+) -> None:
+    """Say which of the types the device has no arithmetic for."""
+    if gpu is None or not gpu.peaks:
+        return
+    if "bf16" in {weights.name, cache.name, model.compute_type} and not gpu.runs("bf16"):
+        warnings.append(
+            f"{gpu.name} does not compute in bf16; engines run such a model in fp16 there, of the same size."
+        )
+    if cache.name.startswith("fp8") and not gpu.runs("fp8"):
+        warnings.append(f"{gpu.name} has no fp8 arithmetic; engines may refuse an fp8 cache there.")

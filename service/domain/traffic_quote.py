@@ -1,0 +1,165 @@
+"""The answer of `/traffic`, built as the plain dict that goes on the wire; a test proves that it fits its schema."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from service.domain.explain import say_counts
+from service.domain.fit import capacity_of, whole_weight_bytes
+from service.domain.quote import identity
+from service.domain.roofline import ridge_batch
+from service.domain.traffic import Step, Traffic
+from service.domain.units import MAX_EXACT_INTEGER
+
+if TYPE_CHECKING:
+    from service.domain.fit import Capacity
+    from service.domain.question import Catalog, Question
+
+
+def traffic(question: Question, catalog: Catalog) -> dict[str, Any]:
+    """Say what one decode step reads and how long it takes (design, section 4.3)."""
+    held = capacity_of(question.scenario)
+    batch = question.echo.take("batch_size", min(max(1, held.sequences), MAX_EXACT_INTEGER), "derived")
+    context = question.scenario.context_tokens
+    flow = Traffic(question)
+    weight_bytes = flow.weights.traffic_bytes(batch)
+    cache_bytes = flow.cache_bytes(flow.whole, batch, context)
+    step = flow.step(batch, context)
+    whole_bytes = whole_weight_bytes(question.scenario)
+    question.echo.take("weight_bytes", whole_bytes, "derived")
+    question.echo.take("kv_cache_bytes", held.pool_bytes, "derived")
+    say_counts(question, whole_bytes)
+    return {
+        **identity(question),
+        "batch_size": batch,
+        "context_tokens": context,
+        "fits": held.starts and held.sequences >= batch,
+        **_totals(weight_bytes, cache_bytes),
+        "other_traffic_bytes": flow.other_bytes(batch, context),
+        "by_kind": [{"kind": term.kind, "bytes": flow.term_bytes(term, batch, context)} for term in flow.whole.terms],
+        "crossover_batch": flow.crossover(context),
+        "ridge_batch": _ridge(question, flow),
+        "arithmetic_intensity": flow.flops(flow.whole, batch, context) / (weight_bytes + cache_bytes),
+        **_times(question, step, batch),
+        "prefill": _prefill(question, flow),
+        "rank": _rank(flow, held, batch),
+        "curve": _curve(question, flow, held, batch),
+        "efficiency": _efficiency(question, flow, step, batch),
+        "assumptions": question.assumptions,
+        "warnings": question.warnings,
+        "derivation": _derivation(flow, batch, weight_bytes, cache_bytes),
+        "catalog_revision": catalog.revision,
+        "calibration_revision": 0,
+    }
+
+
+def _totals(weight_bytes: int, cache_bytes: int) -> dict[str, Any]:
+    total = weight_bytes + cache_bytes
+    return {
+        "weight_traffic_bytes": weight_bytes,
+        "cache_traffic_bytes": cache_bytes,
+        "total_traffic_bytes": total,
+        "weight_share": weight_bytes / total,
+        "cache_share": cache_bytes / total,
+    }
+
+
+def _times(question: Question, step: Step | None, batch: int) -> dict[str, Any]:
+    if step is None:
+        return dict.fromkeys(
+            ("step", "tokens_per_second", "tokens_per_second_per_sequence", "time_per_output_token_seconds")
+        )
+    return {
+        "step": {
+            "seconds": step.seconds,
+            "memory_seconds": step.memory,
+            "compute_seconds": step.compute,
+            "communication_seconds": step.communication,
+            "overhead_seconds": step.overhead,
+            "bound": step.bound,
+            "interval_seconds": [step.seconds * (1 - step.spread), step.seconds * (1 + step.spread)],
+        },
+        "tokens_per_second": batch * question.scenario.layout.data / step.seconds,
+        "tokens_per_second_per_sequence": 1 / step.seconds,
+        "time_per_output_token_seconds": step.seconds,
+    }
+
+
+def _ridge(question: Question, flow: Traffic) -> int | None:
+    if question.bandwidth is None or question.peak is None:
+        return None
+    return ridge_batch(flow.weights, question.bandwidth, question.peak)
+
+
+def _prefill(question: Question, flow: Traffic) -> dict[str, Any]:
+    prompt = question.echo.take("prompt_tokens", question.scenario.context_tokens, "derived")
+    return flow.prefill(prompt, question.echo.take("prefill_sequences", 1))
+
+
+def _rank(flow: Traffic, held: Capacity, batch: int) -> dict[str, Any]:
+    """Traffic of the limiting rank; `held` was taken from a copy of its load, so it is looked up by stage."""
+    load = flow.loads[held.load.stage]
+    weight_bytes = flow.rank_weight_bytes(load, batch)
+    cache_bytes = flow.cache_bytes(load, batch, flow.scenario.context_tokens)
+    return {
+        "index": load.index,
+        "pipeline_stage": load.stage,
+        "weight_traffic_bytes": weight_bytes,
+        "cache_traffic_bytes": cache_bytes,
+        "total_traffic_bytes": weight_bytes + cache_bytes,
+    }
+
+
+def _curve(question: Question, flow: Traffic, held: Capacity, batch: int) -> list[dict[str, Any]] | None:
+    """Flat rows over the batches and contexts asked for, batches outermost; None where neither was."""
+    asked = question.echo.asked
+    batches, contexts = asked.get("curve_batch_sizes"), asked.get("curve_context_tokens")
+    if batches is None and contexts is None:
+        return None
+    context = question.scenario.context_tokens
+    return [_row(flow, held, b, c) for b in batches or [batch] for c in contexts or [context]]
+
+
+def _row(flow: Traffic, held: Capacity, batch: int, context: int) -> dict[str, Any]:
+    step = flow.step(batch, context)
+    own = held.load.sequence_bytes(context) - held.load.prefix_bytes(context, flow.scenario.prefix_tokens)
+    return {
+        "batch_size": batch,
+        "context_tokens": context,
+        "fits": held.overcommitted_bytes == 0 and held.prefix_bytes + batch * own <= held.pool_bytes,
+        **_totals(flow.weights.traffic_bytes(batch), flow.cache_bytes(flow.whole, batch, context)),
+        "step_seconds": step and step.seconds,
+        "bound": step and step.bound,
+        "tokens_per_second": step and batch * flow.scenario.layout.data / step.seconds,
+    }
+
+
+def _efficiency(question: Question, flow: Traffic, step: Step | None, batch: int) -> dict[str, Any] | None:
+    """Achieved shares of the listed rates: of bandwidth over everything read, of the peak in matrices."""
+    if step is None or question.bandwidth is None:
+        return None
+    context = flow.scenario.context_tokens
+    read = sum(flow.rank_weight_bytes(load, batch) + flow.cache_bytes(load, batch, context) for load in flow.loads)
+    share = read / question.bandwidth / step.memory if step.memory else 1.0
+    policy = question.engine.step
+    return {"bandwidth": share, "compute": policy.compute_fraction, "source": "modelled", "measurements": 0}
+
+
+def _derivation(flow: Traffic, batch: int, weight_bytes: int, cache_bytes: int) -> list[str]:
+    weights, context = flow.weights, flow.scenario.context_tokens
+    lines = [f"{weights.dense_bytes:,} B of weights read by every step"]
+    if weights.expert_bytes:
+        count, active = weights.experts
+        share = weights.touched(batch)
+        lines.append(
+            f"{weights.expert_bytes:,} B of experts, of which 1 - (1 - {active}/{count})^{batch} = {share:.4f} touched"
+        )
+    if weights.row_bytes:
+        lines.append(f"{batch:,} gathered rows x {weights.row_bytes:,} B")
+    lines.append(f"{weight_bytes:,} B of weights in all")
+    for term in flow.whole.terms:
+        size = flow.term_bytes(term, batch, context)
+        lines.append(f"{term.kind}: {batch:,} sequences x {term.held(context):,} tokens held = {size:,} B")
+    total = weight_bytes + cache_bytes
+    lines.append(f"{weight_bytes:,} + {cache_bytes:,} = {total:,} B a step, {cache_bytes / total:.1%} of it cache")
+    return lines

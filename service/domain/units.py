@@ -1,0 +1,29 @@
+"""Whole bytes and tokens: the only places where this package rounds or divides up."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+GIB = 1 << 30
+MAX_EXACT_INTEGER = (1 << 53) - 1
+"""Largest integer that every JSON reader keeps exactly (RFC 8259 section 6)."""
+
+
+def ceil_div(numerator: int, denominator: int) -> int:
+    """Smallest integer not below numerator / denominator, for a positive denominator."""
+    return -(-numerator // denominator)
+
+
+def whole(value: Fraction | float) -> int:
+    """The one rounding rule: up to the next whole byte, since a part of a byte takes one."""
+    return -int(-value // 1)
+
+
+def ceil_bytes(bits: Fraction | int) -> int:
+    """Whole bytes that so many bits take."""
+    return -int(-bits // 8)
+
+
+def exact(value: float) -> Fraction | int:
+    """A number of the question as an exact rational, so that ratios of round figures stay round."""
+    return int(value) if float(value).is_integer() else Fraction(value)

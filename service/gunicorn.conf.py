@@ -1,0 +1,81 @@
+"""How gunicorn serves the application: `gunicorn service.wsgi:app -c service/gunicorn.conf.py`."""
+# ruff: noqa: N999 - the name that gunicorn's own documentation gives such a file
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from service.settings import Settings
+from service.telemetry.gunicorn_logger import StructuredLogger
+
+METRICS = "PROMETHEUS_MULTIPROC_DIR"
+EMPTIED_BY = "KVQUOTE_METRICS_EMPTIED_BY"
+OWN_FOLDER = "kvquote-metrics-"
+
+settings = Settings.from_environment()
+
+bind = f"[{settings.host}]:{settings.port}" if ":" in settings.host else f"{settings.host}:{settings.port}"
+worker_class = "gthread"
+workers = settings.workers
+threads = settings.threads
+# Workers share the pages of code and catalog readers that were loaded before they were forked.
+preload_app = True
+graceful_timeout = settings.graceful_timeout_seconds
+forwarded_allow_ips = settings.forwarded_allow_ips
+logger_class = StructuredLogger
+loglevel = settings.log_level
+# The service writes one line per request itself.
+accesslog = None
+# On by default since 25.1, in a home directory that containers do not have; nothing here uses it.
+control_socket_disable = True
+# The heartbeat is a file that each worker touches; on a disk it can block.
+worker_tmp_dir = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - memory, not a shared folder
+
+
+def _prepare_metrics() -> None:
+    """Have several workers count in files of one empty folder.
+
+    It must be known before prometheus_client is imported, hence here. A reload runs this file again in the same
+    process, with workers that still count: the mark keeps their files.
+    """
+    if os.environ.get(EMPTIED_BY) == str(os.getpid()):
+        return
+    os.environ[EMPTIED_BY] = str(os.getpid())
+    os.environ[METRICS] = os.environ.get(METRICS) or tempfile.mkdtemp(prefix=OWN_FOLDER)
+    folder = Path(os.environ[METRICS])
+    folder.mkdir(parents=True, exist_ok=True)
+    for stale in folder.glob("*.db"):
+        stale.unlink()
+
+
+if workers > 1:
+    _prepare_metrics()
+
+
+def post_fork(_server: Any, _worker: Any) -> None:  # noqa: ANN401 - gunicorn ships no types
+    """Give the worker connections of its own, and the catalog before its first request."""
+    from service.api.services import services_of  # noqa: PLC0415 - before the fork only the settings are needed
+    from service.storage.database import dispose_after_fork  # noqa: PLC0415
+    from service.wsgi import app  # noqa: PLC0415
+
+    having = services_of(app)
+    dispose_after_fork(having.engine)
+    having.keeper.refresh()
+    having.keeper.start()
+
+
+def child_exit(_server: Any, worker: Any) -> None:  # noqa: ANN401 - gunicorn ships no types
+    """Drop the gauges of a worker that ended; its counters stay, or sums would shrink."""
+    if METRICS in os.environ:
+        from prometheus_client.multiprocess import mark_process_dead  # noqa: PLC0415 - may not be imported any earlier
+
+        mark_process_dead(worker.pid)  # type: ignore[no-untyped-call]
+
+
+def on_exit(_server: Any) -> None:  # noqa: ANN401 - gunicorn ships no types
+    """Leave no folder behind that was made here."""
+    folder = Path(os.environ.get(METRICS, ""))
+    if folder.name.startswith(OWN_FOLDER):
+        shutil.rmtree(folder, ignore_errors=True)

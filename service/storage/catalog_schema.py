@@ -1,0 +1,54 @@
+"""The JSON schemas that catalog files are checked against, `catalog/schema/<kind>.json` (Draft 2020-12)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import ValidationError, best_match
+from referencing import Registry, Resource
+from referencing.jsonschema import DRAFT202012
+
+from service.domain.catalog import CatalogKind
+
+_LONGEST_DETAIL: Final = 200
+
+
+class SchemaMissingError(LookupError):
+    """There are files of a kind that has no schema."""
+
+
+class CatalogSchemas:
+    """Validators by kind, built once; a schema may refer to another by its file name."""
+
+    def __init__(self, folder: Path) -> None:
+        self._documents = {path.name: json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("*.json"))}
+        resources = [(name, DRAFT202012.create_resource(document)) for name, document in self._documents.items()]
+        by_id = [(resource.id(), resource) for _, resource in resources]
+        known: list[tuple[str, Resource[Any]]] = [*resources, *((uri, resource) for uri, resource in by_id if uri)]
+        self._registry: Registry[Any] = Registry().with_resources(known)
+        self._validators: dict[CatalogKind, Draft202012Validator] = {}
+
+    def problems(self, kind: CatalogKind, facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """What is wrong with an entry, as pairs of a JSON pointer and a sentence; raises SchemaMissingError."""
+        for error in self._validator(kind).iter_errors(facts):
+            # Of alternatives none of which holds, the one that came nearest says more than their list.
+            nearest = best_match([error]) or error
+            yield json_pointer(nearest), nearest.message[:_LONGEST_DETAIL]
+
+    def _validator(self, kind: CatalogKind) -> Draft202012Validator:
+        if kind not in self._validators:
+            document = self._documents.get(f"{kind}.json")
+            if document is None:
+                raise SchemaMissingError(f"There is no schema/{kind}.json to check the {kind} files with.")
+            checker = Draft202012Validator.FORMAT_CHECKER
+            self._validators[kind] = Draft202012Validator(document, registry=self._registry, format_checker=checker)
+        return self._validators[kind]
+
+
+def json_pointer(error: ValidationError) -> str:
+    """Where in the document an error is, as RFC 6901 writes it."""
+    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in error.absolute_path)

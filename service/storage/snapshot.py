@@ -1,0 +1,367 @@
+"""The catalog as quotes read it: whole, in memory, at one revision, without SQL and without locks on the way."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable, Mapping
+from threading import Event, Lock, Thread
+from typing import Any, Final, TypeVar
+
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.domain import engines, gpu, model, precision
+from service.domain.catalog import CatalogKind, Entry
+from service.domain.catalog_rows import filter_values
+from service.domain.engines.plain import PlainEngine
+from service.domain.errors import (
+    CatalogUnavailable,
+    Fault,
+    NotSupported,
+    QuoteError,
+    UnknownGpu,
+    UnknownModel,
+    ValidationError,
+)
+from service.domain.gpu import Gpu
+from service.domain.model import Model
+from service.domain.precision import NumberFormat
+from service.storage.catalog import CatalogDelta, StoredEntry, current_revision, read_entries
+from service.storage.database import read_session
+from service.storage.listing import Listing, page_ids
+from service.storage.names import NameIndex, NearestNames, fold, last_part, stated_names
+
+_logger: Final = logging.getLogger(__name__)
+
+# Bounds of what a worker keeps beside the entries themselves: values made from entries, and names asked for.
+_VALUES_KEPT: Final = 1024
+_NAMES_KEPT: Final = 4096
+_LONGEST_NAME_REPEATED: Final = 64
+
+_UNKNOWN: Final[Mapping[CatalogKind, type[QuoteError]]] = {
+    CatalogKind.MODEL: UnknownModel,
+    CatalogKind.GPU: UnknownGpu,
+    CatalogKind.ENGINE: NotSupported,
+}
+_WORDS: Final = {CatalogKind.GPU: "GPU", CatalogKind.DTYPE: "number format"}
+
+Value = TypeVar("Value")
+
+
+class ValueCache:
+    """Domain values by entry and revision, the longest unused dropped first; one for all snapshots of a process.
+
+    A refresh changes a few entries: the values of the others, and what they remember of their shapes, live on.
+    """
+
+    __slots__ = ("_kept", "_lock", "_values")
+
+    def __init__(self, kept: int = _VALUES_KEPT) -> None:
+        self._kept = kept
+        self._lock = Lock()
+        self._values: dict[tuple[CatalogKind, str, int], Any] = {}
+
+    def get(self, entry: StoredEntry, build: Callable[[Entry], Value]) -> Value:
+        """The value of an entry, built where it is not at hand; what `build` raises is not kept."""
+        key = (entry.kind, entry.id, entry.revision)
+        with self._lock:
+            value = self._values.pop(key, None)
+            if value is not None:
+                self._values[key] = value
+                return value  # type: ignore[no-any-return]  # one kind, one builder
+        return self._keep(key, build(parsed(entry)))
+
+    def _keep(self, key: tuple[CatalogKind, str, int], value: Value) -> Value:
+        with self._lock:
+            self._values[key] = value
+            if len(self._values) > self._kept:
+                del self._values[next(iter(self._values))]
+        return value
+
+
+class _Kind:
+    """Entries of one kind at one revision; never changed once a snapshot holds it."""
+
+    __slots__ = ("entries", "ids", "names", "nearest", "rows")
+
+    def __init__(self, other: _Kind | None = None) -> None:
+        self.entries: dict[str, StoredEntry] = dict(other.entries) if other else {}
+        self.rows: dict[str, tuple[Any, ...]] = dict(other.rows) if other else {}
+        self.names: NameIndex = other.names.copy() if other else NameIndex()
+        self.nearest: NearestNames | None = other.nearest if other else None
+        self.ids: tuple[str, ...] | None = None
+
+    def put(self, entry: StoredEntry) -> None:
+        self.drop(entry.id)
+        facts = json.loads(entry.facts_json)
+        self.entries[entry.id] = entry
+        self.names.add(entry.id, facts)
+        self.rows[entry.id] = filter_values(entry.kind, facts)
+
+    def drop(self, entry_id: str) -> None:
+        old = self.entries.pop(entry_id, None)
+        if old is not None:
+            self.names.remove(entry_id, json.loads(old.facts_json))
+            del self.rows[entry_id]
+
+    def find(self, name: str) -> tuple[str, ...]:
+        folded = fold(name)
+        return (folded,) if folded in self.entries else self.names.find(folded)
+
+    def only(self, name: str) -> str | None:
+        found = self.find(name)
+        return found[0] if len(found) == 1 else None
+
+    def containing(self, folded: str) -> set[str]:
+        return {entry_id for entry_id in self.entries if folded in entry_id} | self.names.containing(folded)
+
+    def index(self) -> NearestNames:
+        """The names to suggest from, gathered when first needed."""
+        if self.nearest is None:
+            self.nearest = NearestNames([*self.entries, *(name for name in self.names if "/" not in name)])
+        return self.nearest
+
+
+class Snapshot:
+    """The catalog at one revision. Safe to share between threads: what it looks up does not change.
+
+    Names may be slugs, aliases, hub ids or the last part of a hub id, in any case. A name that nothing answers to
+    raises UnknownModel, UnknownGpu, NotSupported for an engine or ValidationError, at the pointer given.
+    """
+
+    __slots__ = ("_asked", "_kinds", "_values", "revision")
+
+    def __init__(self, revision: int, kinds: Mapping[CatalogKind, _Kind], values: ValueCache) -> None:
+        self.revision = revision
+        self._kinds = kinds
+        self._values = values
+        self._asked: dict[CatalogKind, dict[str, Any]] = {kind: {} for kind in CatalogKind}
+
+    @classmethod
+    def empty(cls, values: ValueCache | None = None) -> Snapshot:
+        """A catalog without entries, at revision 0."""
+        return cls(0, {kind: _Kind() for kind in CatalogKind}, values or ValueCache())
+
+    def advanced(self, delta: CatalogDelta) -> Snapshot:
+        """The next snapshot, with a delta on top of this one; kinds without a change are shared.
+
+        For the one thread that keeps the catalog: it also takes new names into the index of names to suggest.
+        """
+        ahead = self.changed(delta)
+        for entry in delta.entries:
+            _suggest(self._kinds[entry.kind], ahead._kinds[entry.kind], entry)  # noqa: SLF001  # of its own class
+        return ahead
+
+    def changed(self, delta: CatalogDelta) -> Snapshot:
+        """A snapshot beside this one, later or earlier, with a delta on top; for any thread."""
+        kinds = dict(self._kinds)
+        for kind in {entry.kind for entry in delta.entries} | {kind for kind, _ in delta.deleted}:
+            kinds[kind] = _changed(self._kinds[kind], kind, delta)
+        return Snapshot(delta.revision, kinds, self._values)
+
+    def descends_with(self, other: Snapshot) -> bool:
+        """Whether both come from one database, so that a revision means the same in both."""
+        return self._values is other._values
+
+    def model(self, name: str, pointer: str = "/model") -> Model:
+        """The model of that name; raises as well what its config is refused for, such as UnknownArchitecture."""
+        return self._value(CatalogKind.MODEL, name, pointer, model.from_facts)
+
+    def gpu(self, name: str, pointer: str = "/gpu") -> Gpu:
+        """The device of that name."""
+        return self._value(CatalogKind.GPU, name, pointer, gpu.from_facts)
+
+    def format(self, name: str, pointer: str = "/weight_dtype") -> NumberFormat:
+        """The number format of that name."""
+        return self._value(CatalogKind.DTYPE, name, pointer, precision.from_facts)
+
+    def engine(self, name: str, pointer: str = "/engine") -> PlainEngine:
+        """The policy of that engine."""
+        return self._value(CatalogKind.ENGINE, name, pointer, engines.from_facts)
+
+    def ids(self, kind: CatalogKind) -> tuple[str, ...]:
+        """Every id of a kind, in order."""
+        entries = self._kinds[kind]
+        if entries.ids is None:
+            entries.ids = tuple(sorted(entries.entries))
+        return entries.ids
+
+    def entry(self, kind: CatalogKind, name: str, pointer: str = "") -> Entry:
+        """The entry of that name, parsed anew."""
+        return parsed(self.stored(kind, name, pointer))
+
+    def page(self, kind: CatalogKind, asked: Listing) -> tuple[list[Entry], bool]:
+        """The entries of a page, parsed anew, and whether another page follows."""
+        entries = self._kinds[kind]
+        found, more = page_ids(kind, self.ids(kind), entries.rows, entries.containing, asked)
+        return [parsed(entries.entries[entry_id]) for entry_id in found], more
+
+    def by_id(self, kind: CatalogKind, entry_id: str) -> StoredEntry | None:
+        """The entry of exactly that id, its facts not parsed; None where there is none."""
+        return self._kinds[kind].entries.get(entry_id)
+
+    def owners(self, kind: CatalogKind, folded: str) -> tuple[str, ...]:
+        """Ids of the entries that state a folded name themselves, as id, alias or hub id."""
+        entries = self._kinds[kind]
+        owners = entries.names.stated(folded)
+        return (folded, *owners) if folded in entries.entries else owners
+
+    def ids_of(self, kind: CatalogKind, name: str) -> tuple[str, ...]:
+        """Ids that a name leads to: none, one, or several where it is ambiguous."""
+        return self._kinds[kind].find(name)
+
+    def facts(self, kind: CatalogKind, name: str, pointer: str = "") -> Mapping[str, Any]:
+        """The facts of the entry of that name, parsed anew."""
+        return self.entry(kind, name, pointer).facts
+
+    def gather_names(self) -> None:
+        """Prepare the search for nearest names, which the first mistyped name would otherwise wait for."""
+        for kind in self._kinds.values():
+            kind.index()
+
+    def _value(self, kind: CatalogKind, name: str, pointer: str, build: Callable[[Entry], Value]) -> Value:
+        asked = self._asked[kind]
+        value: Value | None = asked.get(name)
+        if value is None:
+            value = self._values.get(self.stored(kind, name, pointer), build)
+            if len(asked) >= _NAMES_KEPT:
+                asked.clear()
+            asked[name] = value
+        return value
+
+    def stored(self, kind: CatalogKind, name: str, pointer: str = "") -> StoredEntry:
+        """The entry of that name, its facts not parsed."""
+        entries = self._kinds[kind]
+        found = entries.find(name)
+        if len(found) == 1:
+            return entries.entries[found[0]]
+        raise _unknown(kind, name, pointer, found, entries)
+
+
+class SnapshotKeeper:
+    """Keeps this process's snapshot close to the database, by a timer and at once after a write of its own.
+
+    Other processes may answer from the former catalog for as long as the timer waits, which is why every answer
+    carries the revision. One database row is read where nothing changed, and only what changed otherwise.
+    """
+
+    def __init__(self, sessions: sessionmaker[Session], refresh_seconds: float = 1.0) -> None:
+        self._sessions = sessions
+        self._refresh_seconds = refresh_seconds
+        self._snapshot: Snapshot | None = None
+        self._refreshing = Lock()
+        self._stopped = Event()
+        self._timer: Thread | None = None
+        self._timer_pid: int | None = None
+        self._failing = False
+
+    def current(self) -> Snapshot:
+        """The snapshot, without SQL; raises CatalogUnavailable where the catalog could never be read."""
+        if self._timer_pid is not None and self._timer_pid != os.getpid():
+            self.start()
+        snapshot = self._snapshot
+        if snapshot is None:
+            raise CatalogUnavailable(Fault("", "The catalog has not been read yet: the database does not answer."))
+        return snapshot
+
+    def refresh(self) -> bool:
+        """Read what changed; False, with the former snapshot kept, where the database does not answer."""
+        with self._refreshing:
+            try:
+                self._snapshot = self._read(self._snapshot)
+            except Exception as error:  # noqa: BLE001  # whatever it was: a timer that dies answers from an old catalog for ever
+                self._note_failure(error)
+                return False
+        self._note_success()
+        return True
+
+    def start(self) -> None:
+        """Refresh now and then on from a thread of this process; again in a child that was forked with one running."""
+        pid = os.getpid()
+        if self._timer_pid == pid:
+            return
+        # A fork copies locks as they are, perhaps held by a thread that the child does not have.
+        self._refreshing, self._stopped = Lock(), Event()
+        self._timer_pid = pid
+        self._timer = Thread(target=self._keep_refreshing, args=(self._stopped,), name="catalog-refresh", daemon=True)
+        self._timer.start()
+
+    def stop(self) -> None:
+        """End the thread and wait for it."""
+        self._stopped.set()
+        if self._timer is not None and self._timer_pid == os.getpid():
+            self._timer.join()
+        self._timer = self._timer_pid = None
+
+    def _keep_refreshing(self, stopped: Event) -> None:
+        while True:
+            if self.refresh() and self._snapshot is not None:
+                self._snapshot.gather_names()
+            if stopped.wait(self._refresh_seconds):
+                return
+
+    def _read(self, former: Snapshot | None) -> Snapshot:
+        with read_session(self._sessions) as session:
+            revision = current_revision(session)
+            if former is not None and former.revision == revision:
+                return former
+            if former is None or revision < former.revision:
+                # A lower revision is another database, or this one restored from a backup: there the same entry at the
+                # same revision may say something else than the values kept from here.
+                return Snapshot.empty().advanced(read_entries(session))
+            return former.advanced(read_entries(session, former.revision))
+
+    def _note_failure(self, error: Exception) -> None:
+        if not self._failing:
+            kept = "none" if self._snapshot is None else f"revision {self._snapshot.revision}"
+            _logger.warning("catalog cannot be read, kept: %s (%s)", kept, _first_line(error))
+        self._failing = True
+
+    def _note_success(self) -> None:
+        if self._failing:
+            _logger.info("catalog can be read again")
+        self._failing = False
+
+
+def parsed(entry: StoredEntry) -> Entry:
+    """The entry with its facts read from JSON."""
+    return Entry(entry.kind, entry.id, json.loads(entry.facts_json), entry.revision)
+
+
+def _changed(old: _Kind, kind: CatalogKind, delta: CatalogDelta) -> _Kind:
+    new = _Kind(old)
+    for gone in delta.deleted:
+        if gone[0] == kind:
+            new.drop(gone[1])
+    for entry in delta.entries:
+        if entry.kind == kind:
+            new.put(entry)
+    return new
+
+
+def _suggest(old: _Kind, new: _Kind, entry: StoredEntry) -> None:
+    """Take the names that an entry brought into the index that snapshots share."""
+    nearest = new.nearest
+    if nearest is None:
+        return
+    for name in (entry.id, *stated_names(entry.id, json.loads(entry.facts_json))):
+        if not old.find(name) and new.find(name):
+            nearest.add(name)
+
+
+def _unknown(kind: CatalogKind, name: str, pointer: str, found: tuple[str, ...], entries: _Kind) -> QuoteError:
+    word = _WORDS.get(kind, kind.value)
+    shown = repr(name[:_LONGEST_NAME_REPEATED])
+    if found:
+        detail, nearest = f"{shown} may mean more than one {word}.", found
+    else:
+        nearest = entries.index().search(last_part(fold(name[-_LONGEST_NAME_REPEATED:])), entries.only)
+        hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+        detail = f"The catalog has no {word} named {shown}.{hint}"
+    return _UNKNOWN.get(kind, ValidationError)(Fault(pointer, detail, nearest))
+
+
+def _first_line(error: Exception) -> str:
+    cause = getattr(error, "orig", None) or error
+    return f"{type(cause).__name__}: {str(cause).partition(chr(10))[0]}"

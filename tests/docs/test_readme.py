@@ -1,0 +1,58 @@
+"""The README says what is there: settings, metrics, endpoints, commands, and figures that come out."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from flask import Flask
+from flask.testing import FlaskClient
+
+README = (Path(__file__).parents[2] / "README.md").read_text()
+ROOT = Path(__file__).parents[2]
+
+
+def test_every_setting_has_a_row_and_no_row_is_for_nothing() -> None:
+    rows = set(re.findall(r"^\| `([A-Z_]+)` \|", README, re.MULTILINE))
+    read = set(re.findall(r'env\.\w+\(\s*"([A-Z_]+)"', (ROOT / "service" / "settings.py").read_text()))
+    assert rows == read
+
+
+def test_every_metric_is_named(client: FlaskClient) -> None:
+    client.get("/fit?model=llama-2-7b&memory_bytes=80000000000")
+    names = set(re.findall(r"^# TYPE (kvquote_\w+)", client.get("/metrics").text, re.MULTILINE))
+    assert names
+    assert not {name for name in names if name.removesuffix("_created") not in README}
+
+
+def test_every_endpoint_is_named(app: Flask) -> None:
+    paths = {rule.rule.replace("<name>", "<name>") for rule in app.url_map.iter_rules() if rule.endpoint != "static"}
+    assert not {path for path in paths if path not in README}
+
+
+def test_every_make_target_that_is_named_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"make ([a-z]+)\b", README)) <= targets
+
+
+@pytest.mark.parametrize("path", re.findall(r"\(((?!http)[\w/.-]+)\)|`(service/[\w/.]+\.py)`", README))
+def test_every_file_that_is_named_exists(path: tuple[str, str]) -> None:
+    assert (ROOT / (path[0] or path[1])).exists()
+
+
+def test_the_example_comes_out_as_printed(client: FlaskClient) -> None:
+    address = re.search(r"curl -s 'http://127.0.0.1:8000([^']+)'", README)
+    assert address
+    answer = client.get(address[1]).get_json()
+    assert (answer["fits"], answer["max_sequences"], answer["kv_bytes_per_token"]) == (True, 28, 524288)
+    printed = README[README.index("```console") : README.index("## Run it")]
+    for line in answer["derivation"]:
+        assert json.dumps(line) in printed
+    for part in answer["ledger"]["parts"]:
+        assert f'{{"name": "{part["name"]}", "bytes": {part["bytes"]},' in printed
+    assert json.dumps(answer["levers"][0]) in printed
+
+
+@pytest.mark.parametrize("path", re.findall(r"`(/(?:fit|traffic)\?[^`]+)`", README))
+def test_every_question_that_is_shown_is_answered(client: FlaskClient, path: str) -> None:
+    assert client.get(path).status_code == 200

@@ -1,0 +1,97 @@
+"""What a quantization_config says, in the words of the catalog's number formats."""
+
+from typing import Any
+
+import pytest
+
+from service.domain.configs.checkpoint import Formats, checkpoint_formats
+from service.domain.configs.fields import Fields
+from service.domain.errors import ConfigError, NotSupported
+
+
+def formats(quantization: Any) -> Formats:  # noqa: ANN401  # whatever a config holds
+    return checkpoint_formats(Fields({"quantization_config": quantization}))
+
+
+def compressed(**weights: Any) -> dict[str, Any]:  # noqa: ANN401  # as above
+    return {"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": weights}}}
+
+
+SCHEMES: dict[str, tuple[dict[str, Any], str]] = {
+    "fp8 in blocks": ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8_block128"),
+    "fp8 by tensor": ({"quant_method": "fp8", "activation_scheme": "static"}, "fp8_tensor"),
+    "fbgemm": ({"quant_method": "fbgemm_fp8"}, "fp8"),
+    "awq": ({"quant_method": "awq", "bits": 4, "group_size": 128}, "awq"),
+    "gptq": ({"quant_method": "gptq", "bits": 4, "group_size": 128}, "gptq"),
+    "fp8 by channel": (compressed(num_bits=8, type="float", strategy="channel"), "fp8"),
+    "int8 by channel": (compressed(num_bits=8, type="int", strategy="channel"), "w8a8"),
+    "packed int4": (compressed(num_bits=4, type="int", strategy="group", group_size=128), "w4a16"),
+    "packed int4 in small groups": (compressed(num_bits=4, type="int", group_size=32), "int4_g32"),
+    "compressed nvfp4": (compressed(num_bits=4, type="float", group_size=16), "nvfp4"),
+    "modelopt fp8": ({"quant_method": "modelopt", "quant_algo": "FP8"}, "fp8_tensor"),
+    "modelopt nvfp4": ({"quant_method": "modelopt", "quantization": {"quant_algo": "NVFP4"}}, "nvfp4"),
+    "nf4": ({"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_use_double_quant": True}, "nf4"),
+    "nf4 once": ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "nf4_single"),
+    "int8 of bitsandbytes": ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "bnb_int8"),
+    "mxfp4": ({"quant_method": "mxfp4"}, "mxfp4"),
+}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_scheme_is_a_number_format_of_the_catalog(scheme: str) -> None:
+    quantization, name = SCHEMES[scheme]
+
+    assert formats(quantization).weight == name
+
+
+def test_an_unquantized_checkpoint_asks_for_nothing() -> None:
+    assert checkpoint_formats(Fields({})) == Formats(None, None, ())
+
+
+@pytest.mark.parametrize(
+    "scheme, cache",
+    [
+        ({"kv_cache_scheme": {"num_bits": 8, "type": "float"}}, "fp8"),
+        ({"kv_cache_quant_algo": "FP8"}, "fp8"),
+        ({"kv_cache_quant_algo": "NVFP4"}, "nvfp4"),
+        ({"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}}, "fp8"),
+        ({"kv_cache_scheme": None}, None),
+    ],
+    ids=["a scheme", "an algorithm", "nvfp4", "nested", "null"],
+)
+def test_a_cache_scheme_decides_the_cache_format(scheme: dict[str, Any], cache: str | None) -> None:
+    assert formats({"quant_method": "modelopt", "quant_algo": "FP8", **scheme}).cache == cache
+
+
+def test_a_mixed_checkpoint_is_quoted_in_its_smallest_format_with_a_warning() -> None:
+    layers = {"layers.0.mlp": {"quant_algo": "W4A16_NVFP4"}, "layers.0.self_attn": {"quant_algo": "FP8"}}
+
+    found = formats({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION", "quantized_layers": layers})
+
+    assert found.weight == "nvfp4"
+    assert "mixes" in found.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "quantization",
+    [
+        {},
+        {"quant_method": "aqlm"},
+        {"quant_method": "gptq", "bits": 3},
+        {"quant_method": "awq", "group_size": 64},
+        {"quant_method": "compressed-tensors"},
+        {"quant_method": "modelopt", "quant_algo": "W4A8_AWQ"},
+        {"quant_method": "bitsandbytes"},
+    ],
+    ids=["nothing", "method", "bits", "group", "no groups", "algorithm", "no width"],
+)
+def test_a_scheme_without_a_format_is_not_supported(quantization: dict[str, Any]) -> None:
+    with pytest.raises(NotSupported):
+        formats(quantization)
+
+
+def test_blocks_of_another_size_are_refused_by_name() -> None:
+    with pytest.raises(ConfigError) as caught:
+        formats({"quant_method": "fp8", "weight_block_size": [64, 64]})
+
+    assert caught.value.faults[0].pointer == "/config/quantization_config/weight_block_size"

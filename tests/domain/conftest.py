@@ -1,0 +1,61 @@
+"""A catalog of a few entries in memory, read from the same files that the service loads."""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from service.domain import gpu, model, precision
+from service.domain.catalog import CatalogKind, Entry
+from service.domain.engines import plain
+from service.domain.question import resolve
+from service.domain.quote import fit
+from service.domain.traffic_quote import traffic
+from service.storage.catalog_yaml import read_yaml
+
+CATALOG = Path(__file__).parents[2] / "catalog"
+Ask = Callable[..., dict[str, Any]]
+
+
+class Shelf:
+    """Looks an entry up by its id alone and builds it once."""
+
+    revision = 1
+
+    @cache  # noqa: B019  # one shelf lives as long as the tests
+    def model(self, name: str) -> model.Model:
+        return model.from_facts(entry(CatalogKind.MODEL, name))
+
+    @cache  # noqa: B019
+    def gpu(self, name: str) -> gpu.Gpu:
+        return gpu.from_facts(entry(CatalogKind.GPU, name))
+
+    @cache  # noqa: B019
+    def format(self, name: str, pointer: str = "") -> precision.NumberFormat:  # noqa: ARG002  # as the protocol
+        return precision.from_facts(entry(CatalogKind.DTYPE, name))
+
+    @cache  # noqa: B019
+    def engine(self, name: str) -> plain.PlainEngine:
+        return plain.from_facts(entry(CatalogKind.ENGINE, name))
+
+
+def entry(kind: CatalogKind, name: str) -> Entry:
+    facts = read_yaml(CATALOG / f"{kind}s" / f"{name}.yaml")
+    return Entry(kind, name, facts, 1)
+
+
+@pytest.fixture(scope="session")
+def shelf() -> Shelf:
+    return Shelf()
+
+
+@pytest.fixture(scope="session")
+def ask_fit(shelf: Shelf) -> Ask:
+    return lambda **asked: fit(resolve(asked, shelf), shelf)
+
+
+@pytest.fixture(scope="session")
+def ask_traffic(shelf: Shelf) -> Ask:
+    return lambda **asked: traffic(resolve(asked, shelf), shelf)

@@ -1,0 +1,156 @@
+"""One behaviour of `/traffic` a test, on models and devices of the catalog."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.domain.question import resolve
+from service.domain.traffic_quote import traffic
+from tests.domain.conftest import Ask, Shelf
+
+A100 = {"model": "llama-2-7b", "gpu": "a100-sxm-80gb", "context_tokens": 4096}
+EMBEDDING_7B = 32000 * 4096
+SHELF = Shelf()
+
+
+def test_it_works(ask_traffic: Ask) -> None:
+    answer = ask_traffic(**A100, batch_size=28)
+    assert answer["weight_traffic_bytes"] == 2 * (6_738_415_616 - EMBEDDING_7B) + 28 * 4096 * 2
+    assert answer["cache_traffic_bytes"] == 28 * 2**31
+    assert answer["total_traffic_bytes"] == answer["weight_traffic_bytes"] + answer["cache_traffic_bytes"]
+    assert answer["weight_share"] + answer["cache_share"] == pytest.approx(1)
+    assert answer["ridge_batch"] == 154
+    assert answer["fits"] is True
+
+
+def test_a_tied_table_is_read_as_the_head(ask_traffic: Ask) -> None:
+    answer = ask_traffic(
+        model="gemma-2-9b", gpu="h100-sxm-80gb", context_tokens=1024, batch_size=1, weight_dtype="bf16"
+    )
+    assert answer["weight_traffic_bytes"] == 2 * 9_241_705_984 + 3584 * 2
+
+
+def test_grouped_heads_read_one_cache(ask_traffic: Ask) -> None:
+    answer = ask_traffic(model="llama-3.1-8b-instruct", gpu="h100-sxm-80gb", context_tokens=8192, batch_size=16)
+    assert answer["cache_traffic_bytes"] == 17_179_869_184
+    assert answer["weight_traffic_bytes"] == 2 * (8_030_261_248 - 128256 * 4096) + 16 * 4096 * 2
+
+
+@pytest.mark.parametrize("batch,touched", [(1, 2), (2, 3.5), (1000, 8)])
+def test_experts_are_read_as_far_as_a_batch_touches_them(ask_traffic: Ask, batch: int, touched: float) -> None:
+    question = {"model": "mixtral-8x7b-v0.1", "gpu": "h100-sxm-80gb", "context_tokens": 1024}
+    expert = 3 * 4096 * 14336 * 32 * 2
+    dense = 2 * (46_702_792_704 - 32000 * 4096) - 8 * expert
+    read = ask_traffic(**question, batch_size=batch)["weight_traffic_bytes"] - batch * 4096 * 2
+    assert read == pytest.approx(dense + touched * expert, rel=1e-9)
+
+
+def test_a_windowed_cache_stops_at_its_window(ask_traffic: Ask) -> None:
+    short, long = (
+        ask_traffic(model="mistral-7b-v0.1", gpu="a100-sxm-80gb", context_tokens=n, batch_size=4) for n in (4096, 32768)
+    )
+    assert short["cache_traffic_bytes"] == long["cache_traffic_bytes"] == 4 * 4096 * 131072
+
+
+def test_the_crossover_is_the_first_batch_whose_cache_passes_the_weights(ask_traffic: Ask) -> None:
+    crossover = ask_traffic(**A100)["crossover_batch"]
+    at, before = (ask_traffic(**A100, batch_size=n) for n in (crossover, crossover - 1))
+    assert at["cache_share"] > 0.5 >= before["cache_share"]
+
+
+def test_without_rates_there_are_bytes_and_no_times(ask_traffic: Ask) -> None:
+    answer = ask_traffic(model="llama-2-7b", memory_bytes=80_000_000_000, batch_size=4)
+    assert answer["total_traffic_bytes"] > 0
+    assert answer["prefill"]["scores_per_head"] == 4096 * 4096
+    nulls = ("step", "tokens_per_second", "tokens_per_second_per_sequence", "time_per_output_token_seconds")
+    assert all(answer[name] is None for name in (*nulls, "ridge_batch", "efficiency"))
+    assert answer["prefill"]["seconds"] is None
+
+
+def test_the_default_batch_is_the_ceiling(ask_traffic: Ask) -> None:
+    answer = ask_traffic(**A100)
+    assert answer["batch_size"] == answer["question"]["batch_size"] == 28
+    assert answer["taken"]["batch_size"] == "derived"
+
+
+def test_scores_are_counted_for_all_heads_and_layers(ask_traffic: Ask) -> None:
+    prefill = ask_traffic(**A100, prompt_tokens=2048, prefill_sequences=3)["prefill"]
+    assert prefill["tokens"] == 3 * 2048
+    assert prefill["scores_bytes_if_materialised"] == 2048**2 * 32 * 32 * 2 * 3
+    assert prefill["scores_bytes_streaming"] == 8 * 2048 * 32 * 32 * 3
+
+
+def test_prefill_work_is_two_operations_a_parameter_and_half_the_scores(ask_traffic: Ask) -> None:
+    layers = 6_738_415_616 - 2 * EMBEDDING_7B
+    flops = ask_traffic(**A100, prompt_tokens=2048)["prefill"]["flops"]
+    assert flops == 2 * (layers * 2048 + EMBEDDING_7B) + 32 * 32 * (128 + 128) * 2048**2
+
+
+def test_a_curve_is_flat_rows_that_agree_with_single_answers(ask_traffic: Ask) -> None:
+    rows = ask_traffic(**A100, curve_batch_sizes=[1, 28], curve_context_tokens=[512, 4096])["curve"]
+    assert [(row["batch_size"], row["context_tokens"]) for row in rows] == [(1, 512), (1, 4096), (28, 512), (28, 4096)]
+    for row in rows:
+        alone = ask_traffic(**A100 | {"context_tokens": row["context_tokens"]}, batch_size=row["batch_size"])
+        assert row["total_traffic_bytes"] == alone["total_traffic_bytes"]
+        assert row["step_seconds"] == alone["step"]["seconds"]
+        assert row["fits"] == alone["fits"]
+
+
+def test_a_rank_reads_its_share(ask_traffic: Ask) -> None:
+    answer = ask_traffic(**A100, batch_size=8, tensor_parallel=4)
+    assert answer["rank"]["cache_traffic_bytes"] * 4 == answer["cache_traffic_bytes"]
+    assert answer["rank"]["weight_traffic_bytes"] * 4 == pytest.approx(answer["weight_traffic_bytes"], rel=0.001)
+
+
+def test_replicas_multiply_tokens_a_second_only(ask_traffic: Ask) -> None:
+    one, two = (ask_traffic(**A100, batch_size=8, data_parallel=n) for n in (1, 2))
+    assert two["tokens_per_second"] == pytest.approx(2 * one["tokens_per_second"])
+    assert two["step"] == one["step"]
+    assert two["total_traffic_bytes"] == one["total_traffic_bytes"]
+
+
+QUESTIONS = st.fixed_dictionaries(
+    {
+        "model": st.sampled_from(["llama-2-7b", "mixtral-8x7b-v0.1", "gemma-2-9b", "mistral-7b-v0.1"]),
+        "gpu": st.sampled_from(["a100-sxm-80gb", "h100-sxm-80gb", "l4", "mi300x"]),
+        "context_tokens": st.integers(1, 1 << 17),
+        "batch_size": st.integers(1, 1 << 12),
+        "tensor_parallel": st.sampled_from([1, 2, 4, 8]),
+        "pipeline_parallel": st.integers(1, 4),
+    }
+)
+
+
+def ask(question: dict[str, Any]) -> dict[str, Any]:
+    return traffic(resolve(question, SHELF), SHELF)
+
+
+@given(QUESTIONS)
+def test_cache_traffic_is_linear_in_the_batch(question: dict[str, Any]) -> None:
+    twice = ask(question | {"batch_size": 2 * question["batch_size"]})
+    assert twice["cache_traffic_bytes"] == 2 * ask(question)["cache_traffic_bytes"]
+
+
+@given(QUESTIONS)
+def test_more_bandwidth_is_never_slower(question: dict[str, Any]) -> None:
+    answer = ask(question)
+    faster = ask(question | {"bandwidth_bytes_per_second": 2 * answer["question"]["bandwidth_bytes_per_second"]})
+    assert faster["step"]["seconds"] <= answer["step"]["seconds"]
+
+
+@given(QUESTIONS)
+def test_a_step_falls_with_tensor_parallel_by_less_than_the_ranks(question: dict[str, Any]) -> None:
+    one = ask(question | {"tensor_parallel": 1})["step"]["seconds"]
+    two = ask(question | {"tensor_parallel": 2})["step"]["seconds"]
+    assert two > one / 2
+
+
+@given(QUESTIONS)
+def test_kinds_add_up_and_the_interval_holds_the_point(question: dict[str, Any]) -> None:
+    answer = ask(question)
+    assert sum(kind["bytes"] for kind in answer["by_kind"]) == answer["cache_traffic_bytes"]
+    low, high = answer["step"]["interval_seconds"]
+    assert low <= answer["step"]["seconds"] <= high
+    assert answer["step"]["bound"] in {"memory", "compute", "communication", "overhead"}
