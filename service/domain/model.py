@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from service.domain.configs import read_config
-from service.domain.errors import CatalogFactError
+from service.domain.errors import CatalogFactError, UnknownArchitecture
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
@@ -48,14 +48,16 @@ class Model:
 def from_facts(entry: Entry) -> Model:
     """Read a catalog entry of kind `model`.
 
-    Raises UnknownArchitecture where no reader knows its config yet, ConfigError where the config contradicts itself,
-    CatalogFactError where the entry lacks its config or checkpoint.
+    Raises UnknownArchitecture where no reader knows its config yet or the entry says what it waits for, ConfigError
+    where the config contradicts itself, CatalogFactError where the entry lacks its config or checkpoint.
     """
     facts = entry.facts
     try:
         config, name, checkpoint = facts["config"], facts["name"], facts["checkpoint"]["dtype"]
     except (KeyError, TypeError) as error:
         raise CatalogFactError.at("/facts", f"The model {entry.id} cannot be read: {error}.") from error
+    if facts.get("waits_for"):
+        raise UnknownArchitecture.at("/model", f"{name} waits for {facts['waits_for']}.")
     architecture = read_config(config, pointer="/model")
     compute = compute_type(architecture, checkpoint)
     context = facts.get("context_tokens") or architecture.context_tokens
