@@ -14,7 +14,8 @@ checksum = $(shell cat pyproject.toml $(1) | cksum | cut -d' ' -f1)
 RUN_LOCKS := $(LOCKS)/requirements.txt $(LOCKS)/requirements-build.txt
 DEV_LOCKS := $(LOCKS)/requirements-dev.txt
 RUN_STAMP := .venv/.run-$(call checksum,$(RUN_LOCKS))
-DEV_STAMP := .venv/.dev-$(call checksum,$(DEV_LOCKS))
+ORACLE := tests/oracle-requirements.txt
+DEV_STAMP := .venv/.dev-$(call checksum,$(DEV_LOCKS) $(ORACLE))
 
 # Byte code is left to the first import: compiling all of it takes longer than installing it.
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile
@@ -32,10 +33,10 @@ endef
 export WELCOME
 
 .DEFAULT_GOAL := help
-.PHONY: help run install dev check test golden coverage bench lock
+.PHONY: help run install dev check test test-browser golden coverage bench lock
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 run: $(RUN_STAMP) ## set up, migrate, load the catalog and serve (PORT, DATABASE_URL)
 	@$(BIN)/kvquote-server db upgrade
@@ -55,6 +56,9 @@ check: $(DEV_STAMP) ## lint, types, import rules and catalog files
 
 test: check ## everything, on SQLite and PostgreSQL (TEST_DATABASE_URL, PYTEST_ARGS)
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-browser: $(DEV_STAMP) ## look at the pages in Chromium, which has to be installed; not part of test
+	@$(BIN)/python -m pytest -q tests/web/browser.py
 
 golden: $(DEV_STAMP) ## rewrite tests/golden from today's answers; read the diff before you commit it
 	@$(BIN)/python -m pytest -q --update-golden
@@ -83,7 +87,7 @@ $(RUN_STAMP): | $(BIN)/python
 	@rm -f .venv/.run-* && touch $@
 
 $(DEV_STAMP): | $(BIN)/python
-	@echo "kvquote: installing what development needs, once (about 40 s)"
-	@$(INSTALL) --require-hashes -r $(DEV_LOCKS)
+	@echo "kvquote: installing what development needs, once (about a minute)"
+	@$(INSTALL) --require-hashes -r $(DEV_LOCKS) && $(INSTALL) -r $(ORACLE)
 	@$(INSTALL) --no-deps --no-build-isolation --editable .
 	@rm -f .venv/.run-* .venv/.dev-* && touch $@ $(RUN_STAMP)

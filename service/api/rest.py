@@ -22,7 +22,7 @@ Decorator = Callable[[View], View]
 
 
 class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]  # flask-smorest ships no types
-    """Views with their documentation. `asks` goes above the other decorators: it is what wraps the view."""
+    """Views with their documentation. Only `asks_by_…` wraps a view; the other decorators leave it as it is."""
 
     def route(self, rule: str, **options: Any) -> Decorator:  # noqa: ANN401 - flask's own options
         """flask-smorest's own, with types."""

@@ -109,6 +109,12 @@ def test_a_misspelt_name_names_the_known_one(client: "FlaskClient") -> None:
     assert "'kv_dtype'" in found["detail"]
 
 
+def test_a_misspelt_engine_names_the_known_one(client: "FlaskClient") -> None:
+    found = problem(client.post("/fit", json={**QUESTION, "engine": "vlm"}), 422, "validation-error")
+
+    assert found["errors"][0]["nearest"][0] == "vllm"
+
+
 def test_null_counts_as_absent(client: "FlaskClient") -> None:
     given = client.post("/fit", json={**QUESTION, "kv_dtype": None, "lengths": None})
 

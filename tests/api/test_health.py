@@ -51,12 +51,12 @@ def test_a_service_with_an_empty_catalog_is_not_ready(database_url: str, make_ap
 
 
 def test_a_database_that_is_slow_is_not_waited_for(client: "FlaskClient", monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "DATABASE_SECONDS", 0.1)
-    monkeypatch.setattr(health, "_schema_fault", lambda _: time.sleep(1))
+    monkeypatch.setattr(health, "DATABASE_SECONDS", 0.5)
+    monkeypatch.setattr(health, "_schema_fault", lambda _: time.sleep(4))
     started = time.monotonic()
 
     assert failed(client) == ["schema"]
-    assert time.monotonic() - started < 0.9
+    assert time.monotonic() - started < 3.5
 
 
 def test_neither_may_be_cached(client: "FlaskClient") -> None:

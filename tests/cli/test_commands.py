@@ -44,7 +44,16 @@ def test_help_imports_nothing_that_takes_time() -> None:
 
 
 def test_every_command_explains_itself() -> None:
-    for path in ("db upgrade", "db current", "catalog check", "catalog diff", "catalog load", "openapi", "serve"):
+    for path in (
+        "db upgrade",
+        "db current",
+        "catalog check",
+        "catalog diff",
+        "catalog load",
+        "openapi",
+        "serve",
+        "token list",
+    ):
         result = CliRunner().invoke(cli.main, [*path.split(), "--help"])
 
         assert result.exit_code == 0
@@ -121,7 +130,24 @@ def test_an_edit_of_somebody_else_is_shown_as_kept(run: Run, database_url: str, 
 
     result = run(database_url, "catalog", "load", "--folder", folder.path)
 
-    assert "kept as it is: gpu a100: changed by api in revision 1" in result.output
+    lines = result.output.splitlines()
+    at = lines.index("kept as it is: gpu a100: changed by api in revision 1")
+    assert lines[at + 1] == '    name: "edited" -> "A100"'
+    assert "catalog load --overwrite would take the files' word instead." in lines
+
+
+def test_the_files_win_where_that_is_asked_for(run: Run, database_url: str, folder: CatalogFolder) -> None:
+    from service.storage.database import make_engine, make_sessions
+    from tests.storage.entries import gpu_change, store
+
+    engine = make_engine(database_url)
+    store(make_sessions(engine), gpu_change("a100", name="edited"), origin="api")
+    engine.dispose()
+
+    result = run(database_url, "catalog", "load", "--overwrite", "--folder", folder.path)
+
+    assert '    name: "edited" -> "A100"' in result.output
+    assert "kept as it is" not in result.output
 
 
 def test_a_check_needs_no_database_and_lists_who_waits(run: Run, folder: CatalogFolder) -> None:

@@ -69,7 +69,7 @@ class ClosedSchema(Schema):
                 try:
                     asked[name] = read(value)
                 except MisreadError as error:
-                    faults.append(Fault(f"/{name}{error.at}", f"{name}{error.at} {error.sentence}."))
+                    faults.append(Fault(f"/{name}{error.at}", f"{name}{error.at} {error.sentence}.", error.nearest))
             if len(faults) == limits.FAULTS_LISTED:
                 break
         faults = faults or self.contradictions(asked)

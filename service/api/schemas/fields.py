@@ -15,6 +15,7 @@ from marshmallow import ValidationError, fields
 
 from service.api import limits
 from service.api.limits import Span
+from service.domain.errors import nearest
 
 Properties = dict[str, object]
 Given = TypeVar("Given")
@@ -29,10 +30,11 @@ _UNREADABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 class MisreadError(ValidationError):
     """A value that its field cannot take. `at` is the JSON pointer below the field's own."""
 
-    def __init__(self, message: str, at: str = "") -> None:
+    def __init__(self, message: str, at: str = "", nearest: tuple[str, ...] = ()) -> None:
         super().__init__(message)
         self.sentence = message
         self.at = at
+        self.nearest = nearest
 
 
 class AskedField(fields.Field[Any]):
@@ -166,7 +168,8 @@ class Choice(AskedField):
     def read(self, value: object) -> str:
         """Refuses everything outside the set, naming the set."""
         if type(value) is not str or value not in self._known:
-            raise MisreadError("must be one of " + ", ".join(self.options))
+            near = nearest(value, self.options) if type(value) is str else ()
+            raise MisreadError("must be one of " + ", ".join(self.options), nearest=near)
         return value
 
     def described(self) -> Properties:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from service.domain.architecture import CacheLayers, Module, ModuleKind, Place, Shard
 from service.domain.cache import CacheSpec, FullCache, SlidingCache
@@ -115,7 +115,7 @@ def plain_mlp(
 
 def routed(modules: Iterable[Module], count: int, active: int) -> list[Module]:
     """One expert's modules as `count` of them, of which a token visits `active`."""
-    return [replace(m, name=f"experts.{m.name}", per_layer=count, active_per_layer=active) for m in modules]
+    return [Module(f"experts.{m.name}", m.kind, m.rows, m.columns, m.layers, count, active, m.shard) for m in modules]
 
 
 def router(hidden: int, count: int, layers: tuple[int, ...], *, biased: bool = False) -> list[Module]:
@@ -133,7 +133,7 @@ def experts(hidden: int, width: int, count: int, active: int, layers: tuple[int,
 def shared_experts(hidden: int, width: int, layers: tuple[int, ...], *, biased: bool = False) -> list[Module]:
     """Experts that every token visits, as one gated MLP of their joint width."""
     shared = gated_mlp(hidden, width, layers, ModuleKind.SHARED_EXPERT, biased=biased)
-    return [replace(m, name=f"shared_expert.{m.name}") for m in shared]
+    return [Module(f"shared_expert.{m.name}", m.kind, m.rows, m.columns, m.layers, shard=m.shard) for m in shared]
 
 
 def prediction(modules: Iterable[Module]) -> list[Module]:
@@ -141,13 +141,11 @@ def prediction(modules: Iterable[Module]) -> list[Module]:
 
     A module of n layers becomes n of them; the layers' indices, which are behind the model's own, are dropped.
     """
+    kind, last = ModuleKind.PREDICTION, Place.LAST
     return [
-        replace(
-            m, name=f"mtp.{m.name}", kind=ModuleKind.PREDICTION, layers=(), place=Place.LAST,
-            per_layer=m.count, active_per_layer=m.active_count,
-        )
+        Module(f"mtp.{m.name}", kind, m.rows, m.columns, (), m.count, m.active_count, m.shard, last, m.heads)
         for m in modules
-    ]  # fmt: skip
+    ]
 
 
 def embedding(vocabulary: int, hidden: int, *, tied: bool) -> list[Module]:
@@ -175,10 +173,11 @@ def final_norm(hidden: int, per_model: int = 1) -> Module:
 
 def caches(heads: Heads, windows: tuple[int | None, ...]) -> tuple[CacheLayers, ...]:
     """Cache layers by window, one entry for each layer of the model; None is full attention."""
-    groups: dict[int | None, list[int]] = {}
-    for layer, window in enumerate(windows):
-        groups.setdefault(window, []).append(layer)
-    return tuple(CacheLayers(cache(heads, window), tuple(layers), heads.query) for window, layers in groups.items())
+    kinds = dict.fromkeys(windows)
+    if len(kinds) == 1:
+        return (CacheLayers(cache(heads, windows[0]), all_layers(len(windows)), heads.query),)
+    groups = [(kind, tuple(i for i, window in enumerate(windows) if window == kind)) for kind in kinds]
+    return tuple(CacheLayers(cache(heads, kind), layers, heads.query) for kind, layers in groups)
 
 
 def cache(heads: Heads, window: int | None) -> CacheSpec:

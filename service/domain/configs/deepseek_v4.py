@@ -57,7 +57,7 @@ def read(fields: Fields) -> Architecture:
         *_compressor(shape, many, rates[_MANY], shape.heads.key_width),
         *_compressor(shape, few, rates[_FEW], 2 * shape.heads.key_width),
         *_indexer(fields, shape, index, few, rates[_FEW]),
-        *moe.modules(shape.hidden, experts(fields), shape.all_layers),
+        *moe.modules(shape.hidden, _experts(fields), shape.all_layers),
         *_streams(fields, shape, shape.all_layers),
         *_stream_head(fields, shape),
         *_predicted(fields, shape),
@@ -144,6 +144,12 @@ def _indexer(fields: Fields, shape: Decoder, index: Indexer, layers: tuple[int, 
     ]
 
 
+def _experts(fields: Fields) -> moe.Experts:
+    """Its code has one shared expert of a routed one's width."""
+    found = experts(fields)
+    return replace(found, shared=found.width)
+
+
 def _streams(fields: Fields, shape: Decoder, layers: tuple[int, ...]) -> list[Module]:
     """Several residual streams, mixed before attention and before the MLP of each layer."""
     streams = fields.integer("hc_mult", most=64)
@@ -173,7 +179,7 @@ def _predicted(fields: Fields, shape: Decoder) -> list[Module]:
         return []
     made = [
         *_attention(fields, shape, layers),
-        *moe.modules(shape.hidden, experts(fields), layers),
+        *moe.modules(shape.hidden, _experts(fields), layers),
         *_streams(fields, shape, layers),
         *fusion(shape.hidden, layers),
     ]

@@ -44,7 +44,8 @@ def _text(fields: Fields) -> Architecture:
 
 def one_way(fields: Fields) -> Fields:
     """The fields; refuses attention that looks ahead, which keeps no cache while it answers."""
-    if fields.get("use_bidirectional_attention") in {True, "all"}:
+    stated = fields.get("use_bidirectional_attention")
+    if stated is True or stated == "all":
         raise fields.refuse("use_bidirectional_attention", "A model that attends both ways does not decode.")
     return fields
 

@@ -31,6 +31,7 @@ _DENSE: Mapping[str, Any] = {
     "num_key_value_heads": 2,
     "max_position_embeddings": 32768,
     "attention_bias": True,
+    "head_dim": None,
 }
 _MOE: Mapping[str, Any] = {
     "vocab_size": 151424,
@@ -44,9 +45,18 @@ def read(fields: Fields) -> Architecture:
     """The decoder has biases on query, key and value unless the file says otherwise."""
     sparse = fields.text("model_type") == "glm4v_moe"
     kind, defaults = ("glm4_moe", _MOE) if sparse else ("glm4", _DENSE)
+    if sparse:
+        defaults = {**defaults, "head_dim": _head_width(fields)}
     text = read_text(fields, kind, Tying(inner=True), defaults=defaults, renamed=_RENAMED)
     modules, notes = encoder(fields, "vision_config", _encoder)
     return compose(fields, text, modules, *notes)
+
+
+def _head_width(fields: Fields) -> int:
+    """A file that states no width of a head gets what is left of a division that has a remainder here."""
+    inner = fields.inner("text_config") or fields
+    hidden, heads = inner.integer("hidden_size", default=4096), inner.integer("num_attention_heads", default=96)
+    return max(1, hidden // heads)
 
 
 def _encoder(fields: Fields) -> list[Module]:
@@ -60,7 +70,8 @@ def _encoder(fields: Fields) -> list[Module]:
     tower.linear("patch_embed", width, points)
     tower.matrix("position_embedding", patches(fields), width)
     tower.norm("layer_norms", width, 2 * layers + 2, bias=False)
-    tower.attention(width, layers, bias=fields.flag("attention_bias", default=False))
+    tower.linear("attention.qkv", 3 * width, width, layers, bias=fields.flag("attention_bias", default=False))
+    tower.linear("attention.out", width, width, layers, bias=False)
     tower.gated_mlp(width, out, layers, bias=False)
     tower.linear("downsample", out, width * merge * merge)
     tower.linear("merger.proj", out, out, bias=False)

@@ -112,9 +112,7 @@ def _encoder(fields: Fields, out: int) -> list[Module]:
     tower.norm("layer_norms", hidden, 2 * layers)
     # Four shuffled patches are as wide as the MLP, which is what the model's code takes.
     tower.linear("adapter.fc1", fields.integer("projector_input_dim"), fields.integer("intermediate_size"), bias=False)
-    tower.linear("adapter.fc2", projected, fields.integer("projector_input_dim"), bias=False)
+    tower.linear("adapter.fc2", projected, projected, bias=False)
     # The class's own width fits no adapter: a file cut to what matters has lost it.
-    given = fields.integer("vision_output_dim", default=projected)
-    biased = fields.flag("multi_modal_projector_bias", default=False)
-    tower.linear("projector", out, given, bias=biased)
+    tower.linear("projector", out, fields.integer("vision_output_dim", default=projected), bias=False)
     return tower.modules

@@ -29,7 +29,7 @@ _SIGLIP: Mapping[str, Any] = {
     "num_hidden_layers": 26,
     "vision_use_head": False,
 }
-_TYING = {"llava": Tying(inner=True), "llava_onevision": Tying(inner=True)}
+_TYING = dict.fromkeys(("llava", "llava_next_video", "llava_onevision"), Tying(inner=True))
 
 
 def read(fields: Fields) -> Architecture:

@@ -8,7 +8,7 @@ from typing import Any
 from service.domain.architecture import Architecture, Module
 from service.domain.configs import audio
 from service.domain.configs.fields import Fields
-from service.domain.configs.wrapping import compose, encoder, read_text
+from service.domain.configs.wrapping import Tying, compose, encoder, read_text
 
 MODEL_TYPES = ("voxtral", "qwen2_audio")
 _TEXT: Mapping[str, Any] = {
@@ -25,7 +25,7 @@ _TEXT: Mapping[str, Any] = {
 def read(fields: Fields) -> Architecture:
     """Voxtral joins as many frames as its MLP is wider than its hidden size, and projects twice."""
     joined = fields.text("model_type") == "voxtral"
-    text = read_text(fields, "llama" if joined else "qwen2", None, defaults=_TEXT if joined else {})
+    text = read_text(fields, "llama" if joined else "qwen2", Tying(never=True), defaults=_TEXT if joined else {})
 
     def encode(inner: Fields) -> list[Module]:
         tower = audio.published(inner)

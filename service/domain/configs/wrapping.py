@@ -11,16 +11,22 @@ from service.domain.configs.fields import Fields
 
 DEFAULT_ENCODER = "{0}: the config is silent, the encoder is the model code's own default"
 _INHERITED = ("quantization_config", "compression_config", "torch_dtype", "dtype")
+# A default stands behind the other name of its field too.
+_ALIASES = {"num_experts": "num_local_experts"}
 _NAMES = ("text_config", "llm_config", "language_config")
 _NOTHING: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Tying:
-    """Whether head and table are one where the outer config is silent, and whether the inner one may say so too."""
+    """Whether head and table are one where the outer config is silent, and whether the inner one may say so too.
+
+    `never` is for a wrapper whose code ties nothing.
+    """
 
     silent: bool = False
     inner: bool = False
+    never: bool = False
 
 
 def read_text(
@@ -45,7 +51,8 @@ def read_text(
     stated = values.get("model_type") if inner else kind
     stated = kind if stated is None else stated
     renamed_kind = renamed.get(stated, stated) if isinstance(stated, str) else stated
-    values = {**defaults, **outer, **values, "model_type": renamed_kind}
+    unsaid = {name: value for name, value in defaults.items() if _ALIASES.get(name, name) not in values}
+    values = {**unsaid, **outer, **values, "model_type": renamed_kind}
     if tying is not None:
         values["tie_word_embeddings"] = _tied(fields, inner, tying)
     return read_config(values, pointer=inner.pointer if inner else fields.pointer)
@@ -53,6 +60,8 @@ def read_text(
 
 def _tied(fields: Fields, inner: Fields | None, tying: Tying) -> bool:
     outer = fields.flag("tie_word_embeddings", default=tying.silent)
+    if tying.never:
+        return False
     return outer or bool(tying.inner and inner and inner.flag("tie_word_embeddings", default=False))
 
 
