@@ -23,7 +23,7 @@ LOCK = $(BIN)/uv pip compile --quiet --generate-hashes --universal --no-emit-ind
 
 define WELCOME
 
-kvquote answers at http://127.0.0.1:$(PORT) - stop it with Ctrl-C. Open this, or ask it from another terminal:
+kvquote answers at http://127.0.0.1:$(PORT)/docs - stop it with Ctrl-C. Open this, or ask it from another terminal:
 
   http://127.0.0.1:$(PORT)/fit?model=llama-2-7b&gpu=a100-sxm-80gb&context_tokens=4096
 

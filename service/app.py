@@ -4,21 +4,51 @@ from typing import TYPE_CHECKING
 
 from flask import Flask, request
 
-from service.api import fit, health, metrics, openapi, problem_pages, problems, traffic
+from service.api import (
+    auth,
+    dtypes,
+    engines,
+    fit,
+    gpus,
+    health,
+    instances,
+    measurements,
+    metrics,
+    models,
+    openapi,
+    problem_pages,
+    problems,
+    traffic,
+)
 from service.api.problems import ProblemError
 from service.api.services import Keeper, Services
 from service.settings import Settings
 from service.storage.database import make_engine, make_sessions
+from service.storage.past import PastCatalogs
 from service.storage.snapshot import SnapshotKeeper
+from service.storage.token_cache import TokenCache
 from service.telemetry import logs
 from service.telemetry.observing import Observed
+from service.web.views import web
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
-RESOURCES = (fit.fit, traffic.traffic, health.health, metrics.metrics, problem_pages.problem_pages)
-CORS_EXPOSED = ("ETag", "Retry-After", "X-Request-ID")
-CORS_ALLOWED = ("Content-Type", "If-None-Match", "X-Request-ID")
+RESOURCES = (
+    fit.fit,
+    traffic.traffic,
+    models.models,
+    gpus.gpus,
+    instances.instances,
+    dtypes.dtypes,
+    engines.engines,
+    measurements.measurements,
+    health.health,
+    metrics.metrics,
+    problem_pages.problem_pages,
+)
+CORS_EXPOSED = ("ETag", "Link", "Location", "Retry-After", "WWW-Authenticate", "X-Request-ID")
+CORS_ALLOWED = ("Authorization", "Content-Type", "If-Match", "If-None-Match", "X-Request-ID")
 
 
 def create_app(settings: Settings, keeper: Keeper | None = None) -> Flask:
@@ -31,11 +61,15 @@ def create_app(settings: Settings, keeper: Keeper | None = None) -> Flask:
     app.url_map.merge_slashes = False
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_bytes
     engine = make_engine(settings.database_url, settings.database_timeout_seconds)
-    keeper = keeper or SnapshotKeeper(make_sessions(engine), settings.catalog_refresh_seconds)
-    Services(settings, engine, keeper).install(app)
+    sessions = make_sessions(engine)
+    keeper = keeper or SnapshotKeeper(sessions, settings.catalog_refresh_seconds)
+    tokens = TokenCache(sessions, settings.token_cache_seconds)
+    Services(settings, engine, sessions, keeper, PastCatalogs(sessions, keeper), tokens).install(app)
     app.before_request(_require_host)
+    if not settings.open_reads:
+        auth.close_reads(app)
     problems.register(app)
-    for resource in (*RESOURCES, openapi.described_by(RESOURCES)):
+    for resource in (*RESOURCES, openapi.described_by(RESOURCES), web):
         app.register_blueprint(resource)
     if settings.cors_origins:
         _allow_origins(app, settings.cors_origins)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import getpass
+import json
 import os
+import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -30,6 +32,8 @@ _LINES_SHOWN: Final = 40
 _DIFFERS: Final = 1
 _FAILED: Final = 2
 _LONGEST_NAME: Final = 100
+_Given = Path | tuple[Path, ...] | None
+_FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -62,12 +66,15 @@ def _plain_words(error: Exception) -> str | None:
     from alembic.util import CommandError as AlembicError
     from sqlalchemy.exc import SQLAlchemyError
 
+    from service.domain.errors import QuoteError
     from service.settings import SettingsError
     from service.storage.catalog_files import CatalogFilesError
     from service.storage.database import DatabaseUrlError
 
     if isinstance(error, SettingsError | DatabaseUrlError | CatalogFilesError | AlembicError):
         return str(error)
+    if isinstance(error, QuoteError):
+        return "\n".join(f"{fault.pointer}: {fault.detail}".removeprefix(": ") for fault in error.faults)
     return _database_trouble(error) if isinstance(error, SQLAlchemyError) else None
 
 
@@ -244,6 +251,39 @@ def _by_architecture(waiting: Iterable[WaitingModel]) -> dict[str, list[str]]:
 
 
 @main.group()
+def models() -> None:
+    """The models of the catalog."""
+
+
+@models.command("import")
+@click.argument("config", type=_FILE)
+@click.option("--hub-id", required=True, help="Hugging Face id, owner/name; the entry's id is its last part.")
+@click.option("--index", type=_FILE, help="model.safetensors.index.json of the checkpoint.")
+@click.option("--header", "headers", type=_FILE, multiple=True, help="A safetensors file; repeat it for all of them.")
+@click.option("--gguf", type=_FILE, help="A GGUF file.")
+@click.option("--licence", default="unknown", show_default=True, help="Licence as the hub tags it.")
+@click.option("--replace", is_flag=True, help="Take the place of an entry of that id.")
+@click.option("--dry-run", is_flag=True, help="Print what would be stored.")
+@in_plain_words
+def models_import(config: Path, hub_id: str, licence: str, *, replace: bool, dry_run: bool, **files: _Given) -> None:
+    """Take a model into the catalog from its CONFIG and, where given, what its files' headers say; no more is read."""
+    from service.domain.importing import Naming
+    from service.storage import model_files
+    from service.storage.catalog_schema import CatalogSchemas
+
+    if sum(map(bool, files.values())) > 1:
+        raise CommandError("Give one of --index, --header and --gguf, not several.")
+    asked = model_files.ModelFiles(config=config, **files)  # type: ignore[arg-type]  # as the options say
+    with _sessions() as sessions:
+        facts = model_files.read_model(sessions, asked, Naming(hub_id, model_files.today(), licence=licence))
+        if dry_run:
+            return click.echo(json.dumps(facts, indent=1))
+        schemas = CatalogSchemas(_folder(None) / "schema")
+        revision = model_files.store_model(sessions, facts, _user(), schemas, replace=replace)
+    return click.echo(f"Model {facts['id']}: {f'catalog revision {revision}' if revision else 'nothing changed'}.")
+
+
+@main.group()
 def token() -> None:
     """The tokens of those who may write."""
 
@@ -335,10 +375,24 @@ def openapi() -> None:
 def serve(arguments: tuple[str, ...]) -> None:
     """Serve with gunicorn, in place of this process; ARGUMENTS go to it."""
     # Before gunicorn, whose workers would each die of a wrong variable with a traceback.
-    _settings()
+    settings = _settings()
+    if not arguments:
+        _refuse_taken(settings)
     configuration = Path(__file__).with_name("gunicorn.conf.py")
     command: list[Any] = [sys.executable, "-m", "gunicorn", "service.wsgi:app", "-c", str(configuration), *arguments]
     os.execv(sys.executable, command)  # noqa: S606  # no shell is the point
+
+
+def _refuse_taken(settings: Settings) -> None:
+    """One line where the port is taken: gunicorn tries it five times and then dies of it."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((settings.host, settings.port))
+        except OSError as error:
+            place = f"{settings.host}:{settings.port}"
+            raise CommandError(f"Cannot serve on {place}: {error.strerror}. PORT=... names another port.") from error
 
 
 if __name__ == "__main__":

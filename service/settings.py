@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from enum import StrEnum
 from typing import Self, cast
 
@@ -12,6 +13,7 @@ from marshmallow.validate import Length, OneOf, Range, Regexp
 
 ORIGIN = r"\*|https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?"
 MEBIBYTE = 1 << 20
+_PREFIX, _MISSPELT = "KVQUOTE_", 0.85
 
 
 class LogFormat(StrEnum):
@@ -26,7 +28,7 @@ class SettingsError(ValueError):
 
     def __init__(self, faults: Mapping[str, list[str]]) -> None:
         self.faults = dict(faults)
-        super().__init__("; ".join(f"{name}: {' '.join(reasons)}" for name, reasons in self.faults.items()))
+        super().__init__(" ".join(f"{name}: {' '.join(reasons)}" for name, reasons in self.faults.items()))
 
 
 def _cores() -> int:
@@ -50,8 +52,13 @@ class Settings:
     log_level: str = "info"
     log_format: LogFormat = LogFormat.JSON
     catalog_refresh_seconds: float = 1.0
+    token_cache_seconds: float = 5.0
+    open_reads: bool = True
     max_body_bytes: int = MEBIBYTE
     max_json_depth: int = 32
+    upload_rows_per_minute: int = 1_200_000
+    upload_bytes_per_minute: int = 1 << 30
+    measurements_kept_days: int = 3650
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Self:
@@ -62,10 +69,13 @@ class Settings:
         env = _Environment(os.environ if environ is None else environ)
         usual = cls()
         values = {**_database(env, usual), **_server(env, usual), **_logging(env, usual), **_limits(env, usual)}
+        faults = env.misspelt()
         try:
             env.seal()
         except EnvValidationError as error:
-            raise SettingsError(cast("Mapping[str, list[str]]", error.error_messages)) from None
+            faults.update(cast("Mapping[str, list[str]]", error.error_messages))
+        if faults:
+            raise SettingsError(faults)
         return cls(**values)  # type: ignore[arg-type]  # each reader returns the type of the field it names
 
 
@@ -75,9 +85,23 @@ class _Environment(Env):
     def __init__(self, environ: Mapping[str, str]) -> None:
         # Set-but-empty is what `VAR=` in a manifest gives; it means "not set".
         self._given = {name: value for name, value in environ.items() if value != ""}
+        self._read: set[str] = set()
         super().__init__(eager=False)
 
+    def misspelt(self) -> dict[str, list[str]]:
+        """Names that are nearly a setting's: in silence, the default would be taken for what was meant.
+
+        Others are let be: a cluster sets variables such as KVQUOTE_SERVICE_HOST for a service of that name.
+        """
+        faults = {}
+        for name in sorted(self._given.keys() - self._read):
+            near = get_close_matches(name, self._read, n=1, cutoff=_MISSPELT) if name.startswith(_PREFIX) else []
+            if near:
+                faults[name] = [f"No setting has that name. Did you mean {near[0]}?"]
+        return faults
+
     def _get_value(self, env_key: str, default: object) -> object:
+        self._read.add(env_key)
         return self._given.get(env_key, default)
 
 
@@ -121,8 +145,28 @@ def _limits(env: Env, usual: Settings) -> dict[str, object]:
         "catalog_refresh_seconds": env.float(
             "KVQUOTE_CATALOG_REFRESH_SECONDS", usual.catalog_refresh_seconds, validate=Range(0.05, 3600)
         ),
+        "token_cache_seconds": env.float(
+            "KVQUOTE_TOKEN_CACHE_SECONDS", usual.token_cache_seconds, validate=Range(0, 300)
+        ),
+        "open_reads": env.bool("KVQUOTE_OPEN_READS", usual.open_reads),
         "max_body_bytes": env.int("KVQUOTE_MAX_BODY_BYTES", usual.max_body_bytes, validate=Range(1024, 64 * MEBIBYTE)),
         "max_json_depth": env.int("KVQUOTE_MAX_JSON_DEPTH", usual.max_json_depth, validate=Range(8, 128)),
+        **_uploads(env, usual),
+    }
+
+
+def _uploads(env: Env, usual: Settings) -> dict[str, object]:
+    # By default a day's backlog of 10,000 probes passes in a quarter of an hour.
+    return {
+        "upload_rows_per_minute": env.int(
+            "KVQUOTE_UPLOAD_ROWS_PER_MINUTE", usual.upload_rows_per_minute, validate=Range(1, 2**31)
+        ),
+        "upload_bytes_per_minute": env.int(
+            "KVQUOTE_UPLOAD_BYTES_PER_MINUTE", usual.upload_bytes_per_minute, validate=Range(1024, 2**40)
+        ),
+        "measurements_kept_days": env.int(
+            "KVQUOTE_MEASUREMENTS_KEPT_DAYS", usual.measurements_kept_days, validate=Range(1, 36_500)
+        ),
     }
 
 

@@ -28,7 +28,7 @@ def query_reader(schema: ClosedSchema) -> Reader:
 
     def read() -> Asked:
         environ = request.environ
-        _check_accept(environ)
+        check_accept(environ)
         return schema.read_texts(read_query(environ))
 
     return read
@@ -39,7 +39,7 @@ def body_reader(schema: ClosedSchema) -> Reader:
 
     def read() -> Asked:
         environ = request.environ
-        _check_accept(environ)
+        check_accept(environ)
         if environ.get("QUERY_STRING"):
             _refuse_query(environ)
         settings = services().settings
@@ -53,7 +53,8 @@ def _refuse_query(environ: "WSGIEnvironment") -> None:
     raise ValidationError(*(Fault(f"/{escaped(name)}", f"{name} belongs into the body of a POST.") for name in names))
 
 
-def _check_accept(environ: "WSGIEnvironment") -> None:
+def check_accept(environ: "WSGIEnvironment") -> None:
+    """Raise ProblemError (406) for a client that does not take JSON."""
     accept = environ.get("HTTP_ACCEPT", "")
     if accept not in _TAKES_JSON and not request.accept_mimetypes.quality(JSON_TYPE):
         raise ProblemError("not-acceptable", f"Answers are {JSON_TYPE}.")

@@ -32,11 +32,16 @@ def read_object(environ: "WSGIEnvironment", most_bytes: int, most_levels: int) -
 
     Raises ProblemError for a body that breaks a rule of HTTP or JSON, and ValidationError for JSON that is no object.
     """
-    _check_type(environ)
-    value = parse(_read(environ, most_bytes), most_levels)
+    value = parse(read_body(environ, most_bytes), most_levels)
     if type(value) is not dict:
         raise ValidationError(Fault("", "The body must be a JSON object."))
     return value
+
+
+def read_body(environ: "WSGIEnvironment", most_bytes: int) -> bytes:
+    """The text of a JSON body, not parsed yet; raises ProblemError."""
+    _check_type(environ)
+    return read_bytes(environ, most_bytes)
 
 
 def parse(body: bytes, most_levels: int) -> object:
@@ -70,7 +75,8 @@ def _check_type(environ: "WSGIEnvironment") -> None:
         raise ProblemError("unsupported-media-type", "The body must not be compressed.")
 
 
-def _read(environ: "WSGIEnvironment", most_bytes: int) -> bytes:
+def read_bytes(environ: "WSGIEnvironment", most_bytes: int) -> bytes:
+    """The body as it was sent, whole or not at all; raises ProblemError."""
     announced = environ.get("CONTENT_LENGTH")
     if announced:
         return _read_announced(environ, announced, most_bytes)

@@ -18,7 +18,8 @@ CURVE_ROWS = 1024
 FAULTS_LISTED = 50
 FAULTS_BYTES = 14_000
 POINTER_CHARACTERS = 64
-DETAIL_CHARACTERS = 400
+# The longest sentence lists the model types of all readers.
+DETAIL_CHARACTERS = 4000
 
 _TOKENS = 2**31
 _BYTES = 2**50
@@ -72,3 +73,31 @@ SPANS: dict[str, Span] = {
     "curve_batch_sizes": Span(1, _SEQUENCES),
     "curve_context_tokens": Span(1, _TOKENS),
 }
+
+# Bodies that hold the headers of a checkpoint's files, and how many files it may have.
+IMPORT_BYTES = 16 * 2**20
+HEADERS = 1024
+
+# Pages of a list.
+PAGE_ENTRIES = 50
+MOST_PAGE_ENTRIES = 500
+CURSOR_CHARACTERS = 400
+
+# What filters of a list may be compared with.
+FILTER_SPANS: dict[str, Span] = {
+    "parameters": Span(0, MAX_EXACT_INTEGER),
+    "bytes": Span(0, MAX_EXACT_INTEGER),
+    "rate": Span(0, 1e21),
+    "tokens": Span(0, _TOKENS),
+    "count": Span(0, _GPUS),
+    "year": Span(0, 9999),
+    "usd_per_hour": Span(0, 1e6),
+}
+
+# Uploads of measurements; the body's limit is for what it unpacks to.
+UPLOAD_ROWS = 1000
+UPLOAD_BYTES = 10 << 20
+ROW_BYTES = 64 << 10
+BAD_ROWS_LISTED = 50
+ROW_FAULTS = 3
+ROW_TEXT_CHARACTERS = 120

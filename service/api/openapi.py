@@ -17,6 +17,7 @@ from service.api.replies import document
 from service.api.rest import Blueprint
 from service.api.schemas.fields import AskedField, ListOf, Properties
 from service.api.schemas.problem import PROBLEM
+from service.storage.migrations import data_folder
 
 OPENAPI_VERSION = "3.1.1"
 DESCRIPTION = (
@@ -49,9 +50,9 @@ def build(resources: Sequence[Blueprint]) -> dict[str, Any]:
     app.config |= {"API_TITLE": "kvquote", "API_VERSION": __version__, "OPENAPI_VERSION": OPENAPI_VERSION}
     api = _Api(app, spec_kwargs={"servers": [{"url": "/"}], "info": {"description": DESCRIPTION}})
     _describe_fields(api.ma_plugin.converter)
-    api.spec.components.header(
-        "ETag", {"description": "Strong; send it back in If-None-Match.", "schema": {"type": "string"}}
-    )
+    for name, about in _HEADERS.items():
+        api.spec.components.header(name, {"description": about, "schema": {"type": "string"}})
+    api.spec.components.security_scheme("token", {"type": "http", "scheme": "bearer", "description": _SECURITY})
     for resource in resources:
         api.register_blueprint(resource)
     return _finished(json.loads(json.dumps(api.spec.to_dict())))
@@ -102,20 +103,75 @@ def _nullable(field: AskedField) -> Properties:
 
 
 def _finished(spec: dict[str, Any]) -> dict[str, Any]:
+    spec["components"]["schemas"].update(_facts_schemas())
     for name in _QUESTIONS:
         either = [{"anyOf": [{"required": [name]} for name in pair]} for pair in _ALTERNATIVES]
         spec["components"]["schemas"][name]["allOf"] = either
-    spec["components"]["parameters"] = {"If-None-Match": _IF_NONE_MATCH}
+    spec["components"]["parameters"] = _CONDITIONS
     for operations in spec["paths"].values():
-        operation = operations.get("get", {})
-        if "304" in operation.get("responses", {}):
-            operation.setdefault("parameters", []).append({"$ref": "#/components/parameters/If-None-Match"})
+        for method, operation in operations.items():
+            conditions = _conditions(method, operation) if method != "parameters" else ()
+            for name in conditions:
+                operation.setdefault("parameters", []).append({"$ref": f"#/components/parameters/{name}"})
     return {part: spec[part] for part in ("openapi", "info", "servers", "tags", "paths", "components")}
 
 
-_IF_NONE_MATCH = {
-    "in": "header",
-    "name": "If-None-Match",
-    "description": "ETag of the answer at hand; 304 if it is the present one.",
-    "schema": {"type": "string"},
+def _conditions(method: str, operation: dict[str, Any]) -> tuple[str, ...]:
+    """The conditional headers that an operation reads."""
+    if "304" in operation["responses"]:
+        return ("If-None-Match",)
+    if operation["operationId"] == "putMeasurement":
+        # Its own id makes a repeat safe.
+        return ()
+    if operation["operationId"] == "importModel":
+        return ("If-Match", "Create-If-None-Match")
+    return {"put": ("If-Match", "Create-If-None-Match"), "delete": ("If-Match",)}.get(method, ())
+
+
+def _facts_schemas() -> dict[str, Any]:
+    """The schemas that the catalog's files are checked with: what a PUT takes is what a file holds."""
+    files = sorted((data_folder("catalog") / "schema").glob("*.json"))
+    return {_facts_name(file.name): _moved(json.loads(file.read_text("utf-8")), file.name) for file in files}
+
+
+def _facts_name(file: str) -> str:
+    """`GpuFacts` for gpu.json, `EngineVllmFacts` for engine_vllm.json."""
+    return "".join(word.capitalize() for word in file.removesuffix(".json").split("_")) + "Facts"
+
+
+def _moved(value: Any, file: str) -> Any:  # noqa: ANN401 - any part of a schema
+    """A schema as a component: its references lead to components, and its dialect is the document's own."""
+    if isinstance(value, dict):
+        return {
+            key: _reference(inner, file) if key == "$ref" else _moved(inner, file)
+            for key, inner in value.items()
+            if key not in {"$schema", "$id"}
+        }
+    return [_moved(inner, file) for inner in value] if isinstance(value, list) else value
+
+
+def _reference(reference: str, file: str) -> str:
+    target, _, inside = reference.partition("#")
+    return f"#/components/schemas/{_facts_name(target or file)}{inside}"
+
+
+_SECURITY = (
+    "Made with kvquote-server token create; the scope catalog:write lets it write to the catalog, measurements:write "
+    "lets it upload measurements."
+)
+_HEADERS = {
+    "ETag": "Strong; send it back in If-None-Match, or in If-Match with a change.",
+    "Link": 'Where the next page is, with rel="next"; absent on the last one.',
+    "Location": "Where the new entry is.",
+}
+
+
+def _header(name: str, about: str) -> dict[str, Any]:
+    return {"in": "header", "name": name, "description": about, "schema": {"type": "string"}}
+
+
+_CONDITIONS = {
+    "If-None-Match": _header("If-None-Match", "ETag of the answer at hand; 304 if it is the present one."),
+    "If-Match": _header("If-Match", "ETag of the entry as it was read; 412 if it has changed since."),
+    "Create-If-None-Match": _header("If-None-Match", "* to create an entry; 412 if there is one."),
 }

@@ -30,13 +30,20 @@ Headers = Sequence[tuple[str, str]]
 
 
 class ProblemError(Exception):
-    """What the HTTP side itself refuses; `name` is a key of PROBLEM_TYPES."""
+    """What the HTTP side itself refuses; `name` is a key of PROBLEM_TYPES.
 
-    def __init__(self, name: str, detail: str, faults: Sequence[Fault] = ()) -> None:
+    `status` replaces the kind's own: what is 422 in a question is 404 in a path.
+    """
+
+    def __init__(
+        self, name: str, detail: str, faults: Sequence[Fault] = (), *, headers: Headers = (), status: int = 0
+    ) -> None:
         super().__init__(detail)
         self.kind = PROBLEM_TYPES[name]
         self.detail = detail
         self.faults = faults
+        self.headers = headers
+        self.status = status
 
 
 def respond(
@@ -62,12 +69,16 @@ def respond(
 
 def register(app: Flask) -> None:
     """Answer every kind of error in `app` as a problem."""
-    app.register_error_handler(ProblemError, lambda error: respond(error.kind, error.detail, error.faults))
+    app.register_error_handler(ProblemError, _problem)
     app.register_error_handler(QuoteError, _refused)
     app.register_error_handler(HTTPException, _http)
     for away in (OperationalError, InterfaceError, DisconnectionError, PoolTimeoutError):
         app.register_error_handler(away, _database_away)
     app.register_error_handler(Exception, _failed)
+
+
+def _problem(error: ProblemError) -> Response:
+    return respond(error.kind, error.detail, error.faults, error.headers, error.status)
 
 
 def _refused(error: QuoteError) -> Response:

@@ -34,6 +34,28 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]  # flask-smorest
         return _asking(query_reader(schema), {"in": "query", "required": True, "schema": schema})
 
     @staticmethod
+    def takes_query(schema: ClosedSchema) -> Decorator:
+        """Document the query string of a view that reads it itself."""
+
+        def decorate(view: View) -> View:
+            parameters = [{"in": "query", "required": True, "schema": schema}]
+            _documentation(view)["arguments"] = {"parameters": parameters, "responses": {}}
+            return view
+
+        return decorate
+
+    @staticmethod
+    def takes_body(schema: ClosedSchema, examples: Mapping[str, Mapping[str, Any]]) -> Decorator:
+        """Document the JSON body of a view that reads it itself."""
+
+        def decorate(view: View) -> View:
+            parameters = [{"in": "json", "required": True, "schema": schema, "examples": dict(examples)}]
+            _documentation(view)["arguments"] = {"parameters": parameters, "responses": {}}
+            return view
+
+        return decorate
+
+    @staticmethod
     def asks_by_body(schema: ClosedSchema, examples: Mapping[str, Mapping[str, Any]]) -> Decorator:
         """Call the view with the question of the JSON body."""
         return _asking(
@@ -76,8 +98,8 @@ class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]  # flask-smorest
 def _asking(read: Callable[[], Mapping[str, Any]], parameters: Mapping[str, Any]) -> Decorator:
     def decorate(view: View) -> View:
         @wraps(view)
-        def asked() -> Response:
-            return view(read())
+        def asked(**path: str) -> Response:
+            return view(read(), **path)
 
         _documentation(asked)["arguments"] = {"parameters": [dict(parameters)], "responses": {}}
         return asked

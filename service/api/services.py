@@ -1,15 +1,19 @@
 """What the views need besides the request: settings, database and catalog, kept with the application."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from threading import Lock
 from typing import Protocol, cast
 
 from flask import Flask, current_app
 from sqlalchemy import Engine
+from sqlalchemy.orm import Session, sessionmaker
 
 from service.domain.errors import CatalogUnavailable
-from service.domain.question import Catalog
 from service.settings import Settings
+from service.storage.past import PastCatalogs
+from service.storage.snapshot import Snapshot
+from service.storage.token_cache import TokenCache
 
 _EXTENSION = "kvquote"
 _FIRST_READ_SECONDS = 2.0
@@ -19,7 +23,7 @@ _first_read = Lock()
 class Keeper(Protocol):
     """What keeps the catalog at hand; SnapshotKeeper of the storage does."""
 
-    def current(self) -> Catalog:
+    def current(self) -> Snapshot:
         """The snapshot at hand; raises CatalogUnavailable where there never was one."""
 
     def refresh(self) -> bool:
@@ -35,7 +39,10 @@ class Services:
 
     settings: Settings
     engine: Engine
+    sessions: sessionmaker[Session]
     keeper: Keeper
+    past: PastCatalogs
+    tokens: TokenCache
 
     def install(self, app: Flask) -> None:
         """Let the views of `app` find this."""
@@ -52,7 +59,16 @@ def services_of(app: Flask) -> Services:
     return cast("Services", app.extensions[_EXTENSION])
 
 
-def snapshot() -> Catalog:
+def catalog_at(as_of: str | None) -> Snapshot:
+    """The catalog to answer from: the present one, or as it was at a time with an offset.
+
+    Raises CatalogUnavailable, and ValidationError for a time that has no catalog.
+    """
+    present = snapshot()
+    return present if as_of is None else services().past.at(datetime.fromisoformat(as_of))
+
+
+def snapshot() -> Snapshot:
     """The catalog to answer from; raises CatalogUnavailable.
 
     Under gunicorn the worker's hook has read it. Under another server the first question does, once: an application
@@ -70,7 +86,7 @@ def snapshot() -> Catalog:
             _first_read.release()
 
 
-def _first_snapshot(keeper: Keeper) -> Catalog:
+def _first_snapshot(keeper: Keeper) -> Snapshot:
     try:
         return keeper.current()
     except CatalogUnavailable:

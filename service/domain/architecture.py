@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum, unique
 from functools import cached_property
+from math import gcd
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -110,6 +111,19 @@ class CacheLayers:
     """Layers that read this cache without owning one."""
 
 
+@dataclass(frozen=True, slots=True)
+class FormatRule:
+    """Modules that a checkpoint stores otherwise than the rest, as its config names them.
+
+    `pattern` is a dotted name, one with stars, or `re:` and an expression; empty, it is every linear module of the
+    decoder. `format` is a number format of the catalog, None for 16 bits; `pointer` where the config says so.
+    """
+
+    pattern: str
+    format: str | None
+    pointer: str
+
+
 @dataclass(frozen=True, eq=False)
 class Architecture:
     """A model's shapes: `layers` counts decoder layers, `context_tokens` is the published longest sequence."""
@@ -127,6 +141,8 @@ class Architecture:
     torch_dtype: str | None = None
     weight_format: str | None = None
     """The checkpoint's own number format where its quantization_config names one."""
+    format_rules: tuple[FormatRule, ...] = ()
+    """Which modules that format is not for; of several rules for a module the first counts."""
     cache_format: str | None = None
     """The cache format that the checkpoint's own scheme asks for."""
     assumptions: tuple[str, ...] = ()
@@ -143,7 +159,42 @@ class Architecture:
         return sum(m.active_count * m.elements for m in self.modules if m.kind is not ModuleKind.PREDICTION)
 
     @cached_property
+    def attention_heads(self) -> int:
+        """Query heads of all attention layers together, those that read another layer's cache among them."""
+        heads = {layer: c.query_heads for c in self.caches if c.spec.attends for layer in (*c.layers, *c.shared_with)}
+        return sum(heads.values())
+
+    @cached_property
+    def head_elements(self) -> int:
+        """Elements of the output head, or of the table that serves as one."""
+        kind = ModuleKind.EMBEDDING if self.tied else ModuleKind.HEAD
+        return sum(module.elements for module in self.modules if module.kind is kind)
+
+    @cached_property
     def experts(self) -> tuple[int, int]:
         """Routed experts of a layer and how many of them a token visits; (0, 0) in a dense model."""
         routed = [m for m in self.modules if m.kind is ModuleKind.EXPERT]
         return (routed[0].per_layer, routed[0].active_per_layer) if routed else (0, 0)
+
+    @cached_property
+    def divided_sizes(self) -> tuple[int, int]:
+        """What a tensor-parallel size has to divide: of all modules, and with the routed experts left whole.
+
+        Heads where a module is made of them, else its divided side. Tables outside the layers are rounded up instead,
+        KV heads replicated, and encoders of pictures and sounds stand whole where they cannot be divided.
+        """
+        sides = [(m.kind, _divided_side(m)) for m in self.modules if m.place is Place.LAYERS and m.kind not in _UNSPLIT]
+        dense = gcd(self.query_heads, *(side for kind, side in sides if kind is not ModuleKind.EXPERT))
+        return gcd(dense, *(side for kind, side in sides if kind is ModuleKind.EXPERT)), dense
+
+
+_UNSPLIT = frozenset({ModuleKind.VISION, ModuleKind.AUDIO, ModuleKind.ENCODER, ModuleKind.PREDICTION})
+
+
+def _divided_side(module: Module) -> int:
+    """0, which every number divides, where tensor parallelism leaves the module whole or replicates its heads."""
+    if module.shard is Shard.ROWS:
+        return module.heads or module.rows
+    if module.shard is Shard.COLUMNS:
+        return module.heads or module.columns
+    return 0

@@ -5,6 +5,7 @@ Names carry their units; what an entry does not say is None. Rows of one kind al
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
@@ -37,7 +38,8 @@ def flat_row(entry: Entry) -> Row:
 def filter_values(kind: CatalogKind, facts: Facts) -> tuple[Any, ...]:
     """The values of an entry that `FILTERS[kind]` names, in their order."""
     row = _COLUMNS[kind](facts)
-    return tuple(row[name] for name in FILTERS[kind])
+    # Few families, licences and formats stand in very many rows: each is kept once.
+    return tuple(sys.intern(value) if type(value := row[name]) is str else value for name in FILTERS[kind])
 
 
 def _model(facts: Facts) -> Row:
@@ -110,8 +112,8 @@ def _dtype(facts: Facts) -> Row:
 
 
 def _engine(facts: Facts) -> Row:
-    versions = facts.get("versions") or [_NOTHING]
-    return {"newest_rules_since": versions[-1].get("since"), "rule_versions": len(versions)}
+    releases = _part(facts, "releases").get("published") or ()
+    return {"newest_version": releases[-1] if releases else None, "known_versions": len(releases)}
 
 
 def _part(facts: Facts, name: str) -> Facts:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from service.domain.levers import nearest_change
-from service.domain.units import ceil_div
-
 if TYPE_CHECKING:
-    from service.domain.fit import Capacity
+    from service.domain.fit import Capacity, Held
     from service.domain.loads import CacheTerm
     from service.domain.question import Question
 
@@ -26,16 +23,15 @@ def say_counts(question: Question, weight_bytes: int) -> None:
     else:
         note = f"the model's exact count, {own:,} parameters"
     question.assumptions.append(f"{note}; weights in {scenario.weights.name}, cache in {scenario.cache.name}")
-    question.assumptions.append(f"reserve of {scenario.budget.reserve_bytes:,} bytes a GPU")
 
 
-def ledger(question: Question, held: Capacity) -> dict[str, Any]:
+def ledger(question: Question, held: Held) -> dict[str, Any]:
     """The limiting rank's memory in parts that add up to the byte."""
     budget = question.scenario.budget
     weight_bytes = held.load.weight_bytes
-    sources = _sources(question)
+    known = sources(question)
     rows = (
-        ("weights", weight_bytes, _weights_note(question, held)),
+        ("weights", weight_bytes, weights_note(question, held.load.index)),
         ("reserve", budget.reserve_bytes, "for everything that is neither weights nor cache"),
         ("kv_cache", held.pool_bytes, "what the other parts leave" if budget.pool_bytes is None else "as asked"),
         ("others", budget.others_bytes, "held by other processes"),
@@ -46,33 +42,34 @@ def ledger(question: Question, held: Capacity) -> dict[str, Any]:
         "memory_bytes": budget.memory_bytes,
         "overcommitted_bytes": held.overcommitted_bytes,
         "parts": [
-            {"name": name, "bytes": size, "source": sources.get(name, "derived"), "note": note}
+            {"name": name, "bytes": size, "source": known.get(name, "derived"), "note": note}
             for name, size, note in rows
             if size or name in _ALWAYS_SHOWN
         ],
     }
 
 
-def _sources(question: Question) -> dict[str, str]:
+def sources(question: Question) -> dict[str, str]:
     """Where the sizes come from that are not derived here."""
     asked = question.echo.asked
-    sources = {"others": "request", "outside_budget": "request"}
+    found = {"others": "request", "outside_budget": "request" if "memory_utilization" in asked else "catalog"}
     if "weight_bytes" in asked or "parameters" in asked:
-        sources["weights"] = "request"
+        found["weights"] = "request"
     elif question.scenario.model.id:
-        sources["weights"] = "catalog"
+        found["weights"] = "catalog"
     if "reserve_bytes" in asked:
-        sources["reserve"] = "request"
+        found["reserve"] = "request"
     if "kv_cache_bytes" in asked:
-        sources["kv_cache"] = "request"
-    return sources
+        found["kv_cache"] = "request"
+    return found
 
 
-def _weights_note(question: Question, held: Capacity) -> str:
+def weights_note(question: Question, rank: int) -> str:
+    """How the weights of a rank come about."""
     scenario = question.scenario
     count = scenario.parameters or scenario.model.architecture.parameters
     if scenario.layout.tensor > 1 or scenario.layout.pipeline > 1:
-        return f"the share of rank {held.load.index} of {count:,} parameters in {scenario.weights.name}"
+        return f"the share of rank {rank} of {count:,} parameters in {scenario.weights.name}"
     if scenario.weight_bytes is not None:
         return "as asked"
     bits = scenario.weights.uniform_bits
@@ -81,12 +78,12 @@ def _weights_note(question: Question, held: Capacity) -> str:
     return f"{count:,} parameters x {bits / 8:g} B"
 
 
-def constraint(question: Question, held: Capacity) -> str:
+def constraint(question: Question, capacity: Capacity) -> str:
     """What stops one more sequence, or the start."""
-    budget, weight_bytes = question.scenario.budget, held.load.weight_bytes
+    held, budget = capacity.context, question.scenario.budget
+    weight_bytes = held.load.weight_bytes
     if not held.overcommitted_bytes:
-        full = held.own_bytes + held.prefix_bytes <= held.pool_bytes and not held.starts
-        return "context_limit" if full else "kv_cache"
+        return "context_limit" if held.sequences and not capacity.starts else "kv_cache"
     room = budget.memory_bytes - budget.outside_bytes
     if weight_bytes > room:
         return "weights"
@@ -95,26 +92,7 @@ def constraint(question: Question, held: Capacity) -> str:
     return "reserve" if budget.pool_bytes is None else "kv_cache"
 
 
-def shortage(question: Question, held: Capacity, levers: list[dict[str, Any]], longest: int | None) -> dict[str, Any]:
-    """What the limiting rank lacks for the batch that was asked, and the smallest change that would give it."""
-    scenario, budget = question.scenario, question.scenario.budget
-    batch = question.echo.values["batch_size"]
-    cache = held.needed_bytes(ceil_div(batch, scenario.layout.data))
-    needed = held.load.weight_bytes + budget.reserve_bytes + max(cache, budget.pool_bytes or 0)
-    available = budget.memory_bytes - budget.outside_bytes - budget.others_bytes
-    if budget.pool_bytes is not None and not held.overcommitted_bytes:
-        needed, available = cache, budget.pool_bytes
-    return {
-        "constraint": constraint(question, held),
-        "needed_bytes": needed,
-        "available_bytes": max(0, available),
-        "missing_bytes": needed - max(0, available),
-        "max_context_tokens": longest,
-        "nearest_change": nearest_change(question, levers, batch),
-    }
-
-
-def derivation(question: Question, held: Capacity) -> list[str]:
+def derivation(question: Question, held: Held) -> list[str]:
     """The arithmetic with its numbers put in, one step a line, for the limiting rank."""
     scenario, budget = question.scenario, question.scenario.budget
     taken = _subtracted(question, held)
@@ -136,9 +114,9 @@ def derivation(question: Question, held: Capacity) -> list[str]:
     return lines
 
 
-def _subtracted(question: Question, held: Capacity) -> str:
+def _subtracted(question: Question, held: Held) -> str:
     budget = question.scenario.budget
-    text = f" - {held.load.weight_bytes:,} B weights ({_weights_note(question, held)})"
+    text = f" - {held.load.weight_bytes:,} B weights ({weights_note(question, held.load.index)})"
     text += f" - {budget.reserve_bytes:,} B reserve"
     if budget.outside_bytes:
         text += f" - {budget.outside_bytes:,} B held back by utilization"
@@ -155,7 +133,7 @@ def _term_line(term: CacheTerm, context: int) -> str:
     return f"{term.kind}, {layers}: {term.bytes_per_token:,} B a token x {held:,} tokens{window}{fixed} = {size:,} B"
 
 
-def _division(held: Capacity) -> str:
+def _division(held: Held) -> str:
     if held.overcommitted_bytes:
         return "0 sequences"
     if not held.prefix_bytes:

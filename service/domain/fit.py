@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.loads import RankLoad, rank_loads, scaled, whole_load
-from service.domain.units import ceil_bytes, ceil_div
+from service.domain.units import MAX_EXACT_INTEGER, ceil_bytes, ceil_div
 
 if TYPE_CHECKING:
     from service.domain.ledger import Budget
@@ -18,39 +18,70 @@ if TYPE_CHECKING:
     from service.domain.question import Scenario
 
 
-class Capacity(NamedTuple):
-    """What one replica holds, on its limiting rank; all sizes in bytes on that rank."""
+class Held(NamedTuple):
+    """What one rank holds of sequences of one length; all sizes in bytes on that rank."""
 
     load: RankLoad
     pool_bytes: int
     overcommitted_bytes: int
     prefix_bytes: int
     own_bytes: int
-    """Bytes of one sequence beside the shared prefix."""
-    limit_own_bytes: int
-    """The same for one sequence of the longest length the engine is started for."""
-    limit_prefix_bytes: int
-    sequences: int
+    """Bytes of one sequence beside the shared prefix; 0 on a rank whose layers keep no cache."""
+
+    @property
+    def sequences(self) -> int:
+        """Sequences that the pool holds beside the prefix; as many as can be counted where they take nothing."""
+        if self.overcommitted_bytes or self.pool_bytes < self.prefix_bytes:
+            return 0
+        return (self.pool_bytes - self.prefix_bytes) // self.own_bytes if self.own_bytes else MAX_EXACT_INTEGER
+
+    @property
+    def fullness(self) -> tuple[int, Fraction]:
+        """Orders ranks: the most overcommitted first, then the fewest sequences, unrounded."""
+        if not self.own_bytes:
+            return (-self.overcommitted_bytes, Fraction(MAX_EXACT_INTEGER))
+        return (-self.overcommitted_bytes, Fraction(self.pool_bytes - self.prefix_bytes, self.own_bytes))
+
+    def needed_bytes(self, sequences: int) -> int:
+        """Pool that so many sequences need."""
+        return self.prefix_bytes + sequences * self.own_bytes
+
+
+class Capacity(NamedTuple):
+    """What one replica holds: on the rank that fills first at the context, and at the longest length."""
+
+    context: Held
+    limit: Held
+
+    @property
+    def load(self) -> RankLoad:
+        """The limiting rank."""
+        return self.context.load
+
+    @property
+    def sequences(self) -> int:
+        """Sequences of the context."""
+        return self.context.sequences
 
     @property
     def starts(self) -> bool:
-        """Whether everything is placed and one sequence of the longest length fits."""
-        return self.overcommitted_bytes == 0 and self.pool_bytes >= self.limit_own_bytes + self.limit_prefix_bytes
+        """Whether everything is placed and one sequence of the longest length fits every rank."""
+        return self.limit.sequences > 0
 
     @property
     def concurrency(self) -> float:
         """Sequences of the longest length that fit, unrounded."""
-        room = max(0, self.pool_bytes - self.limit_prefix_bytes)
-        return room / self.limit_own_bytes if self.limit_own_bytes else 0.0
+        held = self.limit
+        if held.overcommitted_bytes or not held.own_bytes:
+            return 0.0
+        return max(0, held.pool_bytes - held.prefix_bytes) / held.own_bytes
 
     def capacity_tokens(self, limit_tokens: int) -> int:
         """floor(concurrency x limit), in integers."""
-        room = max(0, self.pool_bytes - self.limit_prefix_bytes)
-        return room * limit_tokens // self.limit_own_bytes if self.limit_own_bytes else 0
-
-    def needed_bytes(self, sequences: int) -> int:
-        """Pool that so many sequences need, and never less than one of the longest length."""
-        return max(self.prefix_bytes + sequences * self.own_bytes, self.limit_own_bytes + self.limit_prefix_bytes)
+        held = self.limit
+        if held.overcommitted_bytes or not held.own_bytes:
+            return 0
+        return max(0, held.pool_bytes - held.prefix_bytes) * limit_tokens // held.own_bytes
 
 
 def loads_of(
@@ -79,43 +110,37 @@ def whole_weight_bytes(scenario: Scenario, weights: WeightFormat | None = None) 
 
 
 def capacity_of(scenario: Scenario) -> Capacity:
-    """The capacity of one replica, on the rank that fills first; of equals, the first."""
-    loads = loads_of(scenario)
+    """The capacity of one replica, on the ranks that fill first; of equals, the first."""
+    loads, budget, prefix = loads_of(scenario), scenario.budget, scenario.prefix_tokens
+    context = fullest(loads, budget, scenario.context_tokens, prefix)
+    if scenario.limit_tokens == scenario.context_tokens:
+        return Capacity(context, context)
+    return Capacity(context, fullest(loads, budget, scenario.limit_tokens, prefix))
+
+
+def fullest(loads: tuple[RankLoad, ...], budget: Budget, tokens: int, prefix: int) -> Held:
+    """What the rank that fills first holds of sequences of that length."""
     if len(loads) == 1:
-        return _capacity(loads[0], scenario)
-    return min((_capacity(load, scenario) for load in loads), key=_fullness)
+        return held_by(loads[0], budget, tokens, prefix)
+    return min((held_by(load, budget, tokens, prefix) for load in loads), key=_fullness)
 
 
-def sequences(loads: tuple[RankLoad, ...], budget: Budget, context: int, prefix: int) -> int:
+def sequences(loads: tuple[RankLoad, ...], budget: Budget, tokens: int, prefix: int) -> int:
     """Sequences of one replica alone, for the many changes of which nothing else is asked."""
     if len(loads) == 1:
-        return _sequences(loads[0], budget, context, prefix)[0]
-    return min(_sequences(load, budget, context, prefix)[0] for load in loads)
+        return held_by(loads[0], budget, tokens, prefix).sequences
+    return min(held_by(load, budget, tokens, prefix).sequences for load in loads)
 
 
-def _fullness(held: Capacity) -> tuple[int, Fraction]:
-    """Overcommitted ranks come first, the worst of them before the others; then the fewest sequences, unrounded."""
-    room = Fraction(held.pool_bytes - held.prefix_bytes, held.own_bytes or 1)
-    return (-held.overcommitted_bytes, room)
+def held_by(load: RankLoad, budget: Budget, tokens: int, prefix: int) -> Held:
+    """What one rank holds of sequences of that length."""
+    shared = load.prefix_bytes(tokens, prefix) if prefix else 0
+    own = load.sequence_bytes(tokens) - shared
+    return Held(load, budget.pool(load.weight_bytes), budget.overcommitted(load.weight_bytes), shared, own)
 
 
-def _sequences(load: RankLoad, budget: Budget, context: int, prefix: int) -> tuple[int, int, int, int]:
-    """Sequences, pool, shared prefix and bytes of a sequence beside it, on one rank."""
-    pool = budget.pool(load.weight_bytes)
-    shared = load.prefix_bytes(context, prefix) if prefix else 0
-    own = load.sequence_bytes(context) - shared
-    if not own or pool <= shared or (budget.pool_bytes is not None and budget.overcommitted(load.weight_bytes)):
-        return 0, pool, shared, own
-    return (pool - shared) // own, pool, shared, own
-
-
-def _capacity(load: RankLoad, scenario: Scenario) -> Capacity:
-    context, limit, prefix = scenario.context_tokens, scenario.limit_tokens, scenario.prefix_tokens
-    found, pool, shared, own = _sequences(load, scenario.budget, context, prefix)
-    limit_shared = shared if limit == context else load.prefix_bytes(limit, prefix)
-    limit_own = own if limit == context else load.sequence_bytes(limit) - limit_shared
-    over = scenario.budget.overcommitted(load.weight_bytes)
-    return Capacity(load, pool, over, shared, own, limit_own, limit_shared, found)
+def _fullness(held: Held) -> tuple[int, Fraction]:
+    return held.fullness
 
 
 def longest_context(loads: tuple[RankLoad, ...], budget: Budget) -> int | None:

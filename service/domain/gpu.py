@@ -17,7 +17,10 @@ _SIXTEEN_BIT = ("bf16", "fp16")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Gpu:
-    """One kind of device; peaks are dense rates in FLOP/s (operations a second for int8), absent where unsupported."""
+    """One kind of device; peaks are dense rates in FLOP/s (operations a second for int8), absent where unsupported.
+
+    `margins` say by how much a measurement of a kind may honestly pass what is listed, as a fraction.
+    """
 
     id: str
     name: str
@@ -31,7 +34,13 @@ class Gpu:
     peaks: Mapping[str, int]
     nvlink_bytes_per_second: int | None
     pcie: str | None
+    compute_capability: float | None
+    unified: bool
+    l2_cache_bytes: int | None
+    margins: Mapping[str, float]
     revision: int
+    driver_total_bytes: int | None = None
+    """What the driver counts, more than a process sees; None where nobody wrote it down."""
 
     def peak(self, types: tuple[str, ...]) -> tuple[str, int] | None:
         """The first of the types that this device multiplies, and its peak; 16-bit types stand for each other."""
@@ -70,8 +79,21 @@ def _read(entry: Entry, facts: Mapping[str, Any], memory: Mapping[str, Any], lin
         peaks={name: int(rate) for name, rate in peaks.items() if rate},
         nvlink_bytes_per_second=_rate(links.get("nvlink_bytes_per_second")),
         pcie=links.get("pcie"),
+        compute_capability=_capability(facts.get("compute_capability")),
+        unified=bool(memory.get("unified")),
+        l2_cache_bytes=facts.get("l2_cache_bytes"),
+        margins=facts.get("measurement_margins") or {},
         revision=entry.revision,
+        driver_total_bytes=memory.get("driver_total_bytes"),
     )
+
+
+def _capability(value: str | None) -> float | None:
+    """NVIDIA's compute capability as a number; other vendors name their architectures."""
+    try:
+        return None if value is None else float(value)
+    except ValueError:
+        return None
 
 
 def _rate(value: float | None) -> int | None:

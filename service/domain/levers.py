@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from service.domain.fit import loads_of, sequences
-from service.domain.parallel import divides
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from service.domain.ledger import Budget
     from service.domain.loads import RankLoad
-    from service.domain.question import Catalog, Question, Scenario
+    from service.domain.precision import CacheFormat
+    from service.domain.question import Catalog, Question
 
 _NARROWER = ("int8", "int4")
-_MAX_RANKS = 64
 
 
 class Changed(NamedTuple):
@@ -48,33 +46,10 @@ def _gain(lever: dict[str, Any]) -> int:
     return gain
 
 
-def nearest_change(question: Question, found: list[dict[str, Any]], batch: int) -> dict[str, Any] | None:
-    """The smallest change that makes a batch fit: a lever that is enough, else the fewest GPUs, else None."""
-    for lever in reversed(found):
-        if lever["max_sequences"] >= batch:
-            change: dict[str, Any] = lever["change"]
-            return change
-    scenario = question.scenario
-    for tensor in _more_ranks(scenario):
-        wider = scenario._replace(layout=replace(scenario.layout, tensor=tensor))
-        held = sequences(loads_of(wider), wider.budget, wider.context_tokens, wider.prefix_tokens)
-        if held * wider.layout.data >= batch:
-            return {"tensor_parallel": tensor}
-    return None
-
-
-def _more_ranks(scenario: Scenario) -> Iterator[int]:
-    tensor = scenario.layout.tensor * 2
-    while tensor <= _MAX_RANKS:
-        if divides(tensor, scenario.model.architecture):
-            yield tensor
-        tensor *= 2
-
-
 def _candidates(question: Question, catalog: Catalog) -> Iterator[Candidate]:
     scenario = question.scenario
     budget, context, prefix = scenario.budget, scenario.context_tokens, scenario.prefix_tokens
-    for change, loads in _narrower(scenario, catalog):
+    for change, loads in _narrower(question, catalog):
         yield "smaller", change, Changed(loads, budget, context, prefix)
     loads, half = loads_of(scenario), context // 2
     if half > prefix:
@@ -84,14 +59,24 @@ def _candidates(question: Question, catalog: Catalog) -> Iterator[Candidate]:
         yield "released", change, Changed(loads, roomier, context, prefix)
 
 
-def _narrower(scenario: Scenario, catalog: Catalog) -> Iterator[tuple[dict[str, Any], tuple[RankLoad, ...]]]:
+def _narrower(question: Question, catalog: Catalog) -> Iterator[tuple[dict[str, Any], tuple[RankLoad, ...]]]:
+    scenario = question.scenario
     for name in _NARROWER:
         number = catalog.format(name)
         cache, weights = number.cache, number.weight
         if cache and cache.element_bits < scenario.cache.element_bits:
             yield {"kv_dtype": name}, loads_of(scenario, cache=cache)
         if weights and scenario.weight_bytes is None and weights.element_bits < scenario.weights.element_bits:
-            yield {"weight_dtype": name}, loads_of(scenario, weights=weights)
+            yield {"weight_dtype": name}, loads_of(scenario, weights, _cache_beside(name, question, catalog))
+
+
+def _cache_beside(weight_name: str, question: Question, catalog: Catalog) -> CacheFormat | None:
+    """The cache's type where it follows from the weights' and was not asked; None leaves it."""
+    asked = question.echo.asked.get("kv_dtype")
+    if asked not in {None, "auto"}:
+        return None
+    name = question.engine.cache_name(weight_name, question.scenario.model, weight_name, question.gpu)
+    return catalog.format(name, "/kv_dtype").cache
 
 
 def _released(question: Question) -> Iterator[tuple[dict[str, Any], Budget]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from service.domain.parallel import ONE_GPU, Layout, stage_layers
 from service.domain.units import ceil_div, whole
@@ -24,7 +24,8 @@ class CacheTerm:
 
     `bytes_per_token` is what a held token takes, of which a sequence holds at most `window_tokens`, in steps of
     `row_tokens`; `growing_bytes` is the same for kinds that grow and 0 for the others, whose size is all in
-    `fixed_bytes`. `score_flops` is the work of one query token against one token that it reads.
+    `fixed_bytes`. `readers` are the layers that read it, those that own none of their own among them; `score_flops` is
+    their work of one query token against one token that it reads, `prefill_flops` the same while a prompt is read.
     """
 
     spec: CacheSpec
@@ -34,8 +35,9 @@ class CacheTerm:
     window_tokens: int | None
     row_tokens: int
     fixed_bytes: int
+    readers: int
     score_flops: int
-    query_heads: int
+    prefill_flops: int
 
     @property
     def kind(self) -> str:
@@ -51,8 +53,17 @@ class CacheTerm:
         return self.fixed_bytes + (self.growing_bytes * self.held(tokens) if self.growing_bytes else 0)
 
     def read_bytes(self, tokens: int) -> int:
-        """Bytes that one decode step of such a sequence reads."""
-        return self.fixed_bytes + (self.growing_bytes * self.spec.tokens_read(tokens) if self.growing_bytes else 0)
+        """Bytes that one decode step of such a sequence reads: a shared cache once for each layer that reads it."""
+        if not self.growing_bytes:
+            return self.fixed_bytes
+        return self.fixed_bytes + self._read(self.spec.tokens_read(tokens))
+
+    def shared_read_bytes(self, tokens: int, prefix: int) -> int:
+        """Bytes of them that are read once for all sequences."""
+        return self._read(self.spec.tokens_shared_read(tokens, prefix)) if prefix and self.growing_bytes else 0
+
+    def _read(self, tokens: int) -> int:
+        return self.growing_bytes * tokens * self.readers // self.layers
 
     def grows_at(self, tokens: int) -> bool:
         """Whether a longer sequence takes more bytes."""
@@ -60,9 +71,7 @@ class CacheTerm:
 
     def prefix_bytes(self, tokens: int, prefix: int) -> int:
         """Bytes that a shared prefix still takes in a sequence of that length, stored once for all."""
-        start = 0 if self.window_tokens is None else max(0, tokens - self.window_tokens)
-        shared = max(0, prefix - start)
-        return self.growing_bytes * (shared - shared % self.row_tokens)
+        return self.growing_bytes * self.spec.tokens_shared(tokens, prefix) if self.growing_bytes else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +138,24 @@ def rank_loads(model: Model, weights: WeightFormat, cache: CacheFormat, layout: 
     return loads or _remembered(model, key, lambda: _rank_loads(model, weights, cache, layout))
 
 
+class Replicated(NamedTuple):
+    """Bytes that all ranks of a replica hold beyond one copy of the model, of weights and of each sequence.
+
+    Copies: matrices and caches that are whole on every rank, KV heads beyond their number, a tied table on both ends of
+    a pipeline; and what ranks are rounded up by, each counted as the fullest of its stage.
+    """
+
+    weight_bytes: int
+    sequence_bytes: int
+
+
+def replicated(loads: tuple[RankLoad, ...], one: RankLoad, tensor: int, tokens: int) -> Replicated:
+    """What the ranks of `loads` hold together beyond `one`, which holds everything, for sequences of `tokens`."""
+    held = tensor * sum(load.weight_bytes for load in loads) - one.weight_bytes
+    kept = tensor * sum(load.sequence_bytes(tokens) for load in loads) - one.sequence_bytes(tokens)
+    return Replicated(max(0, held), max(0, kept))
+
+
 _MEMO_LIMIT = 256
 
 
@@ -175,6 +202,7 @@ def _terms(architecture: Architecture, cache: CacheFormat, layers: range, tensor
 def _term(owners: CacheLayers, cache: CacheFormat, count: int, tensor: int) -> CacheTerm:
     spec = owners.spec if tensor == 1 else owners.spec.on_rank(tensor)
     heads = ceil_div(owners.query_heads, tensor)
+    readers = count + ceil_div(len(owners.shared_with) * count, len(owners.layers))
     row = whole(count * spec.row_bytes(cache))
     constant = spec.tokens_held(0)
     window = spec.window_tokens
@@ -186,8 +214,9 @@ def _term(owners: CacheLayers, cache: CacheFormat, count: int, tensor: int) -> C
         window_tokens=window,
         row_tokens=getattr(spec, "tokens_per_row", 1),
         fixed_bytes=count * spec.fixed_bytes + row * constant,
-        score_flops=count * spec.score_flops(heads),
-        query_heads=count * heads,
+        readers=readers,
+        score_flops=readers * spec.score_flops(heads),
+        prefill_flops=readers * spec.prefill_flops(heads),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from service.domain.architecture import ModuleKind
 from service.domain.configs import read_config
 from service.domain.errors import CatalogFactError, UnknownArchitecture
 
@@ -42,6 +43,10 @@ class Model:
     cache_format: str | None
     context_tokens: int | None
     revision: int | None
+    weight_bytes: int | None = None
+    """What the published file holds, where its table of tensors was read."""
+    kind_formats: Mapping[ModuleKind, str] = field(default_factory=dict)
+    """Kinds of modules that the checkpoint stores in another format, where the catalog knows better than the config."""
     memo: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
 
@@ -60,8 +65,18 @@ def from_facts(entry: Entry) -> Model:
         raise UnknownArchitecture.at("/model", f"{name} waits for {facts['waits_for']}.")
     architecture = read_config(config, pointer="/model")
     compute = compute_type(architecture, checkpoint)
-    context = facts.get("context_tokens") or architecture.context_tokens
-    return Model(entry.id, name, architecture, checkpoint, compute, architecture.cache_format, context, entry.revision)
+    return Model(
+        entry.id,
+        name,
+        architecture,
+        checkpoint,
+        compute,
+        architecture.cache_format,
+        facts.get("context_tokens") or architecture.context_tokens,
+        entry.revision,
+        facts["checkpoint"].get("weight_bytes"),
+        {ModuleKind(kind): dtype for kind, dtype in (facts["checkpoint"].get("module_dtypes") or {}).items()},
+    )
 
 
 def from_config(config: Mapping[str, Any], *, assume_decoder: bool = False) -> Model:
@@ -69,7 +84,8 @@ def from_config(config: Mapping[str, Any], *, assume_decoder: bool = False) -> M
     architecture = read_config(config, assume_decoder=assume_decoder)
     compute = compute_type(architecture, None)
     checkpoint = architecture.weight_format or compute
-    name = str(config.get("_name_or_path") or architecture.model_type)[:200]
+    stated = "".join(filter(str.isprintable, str(config.get("_name_or_path") or "")[:200]))
+    name = stated or architecture.model_type
     return Model(
         None, name, architecture, checkpoint, compute, architecture.cache_format, architecture.context_tokens, None
     )

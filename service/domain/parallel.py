@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from service.domain.errors import Fault, ValidationError
@@ -46,8 +47,8 @@ def stage_layers(layers: int, stages: int) -> tuple[range, ...]:
 def check_layout(layout: Layout, architecture: Architecture) -> None:
     """Raise ValidationError where the model cannot be split so, saying which counts work."""
     faults = []
-    if layout.tensor > 1 and not divides(layout.tensor, architecture):
-        works = ", ".join(map(str, tensor_counts(architecture)))
+    if layout.tensor > 1 and not divides(layout.tensor, architecture, expert=layout.expert):
+        works = ", ".join(map(str, tensor_counts(architecture, expert=layout.expert)))
         detail = f"{_heads(architecture)} cannot be split over {layout.tensor} ranks; these counts work: {works}."
         faults.append(Fault("/tensor_parallel", detail))
     if layout.pipeline > architecture.layers:
@@ -62,17 +63,20 @@ def check_layout(layout: Layout, architecture: Architecture) -> None:
         raise ValidationError(*faults)
 
 
-def divides(tensor: int, architecture: Architecture) -> bool:
-    """Whether heads divide: query heads by the ranks, and KV heads by the ranks or the ranks by KV heads."""
-    if architecture.query_heads % tensor:
+def divides(tensor: int, architecture: Architecture, *, expert: bool = False) -> bool:
+    """Whether every divided matrix splits evenly, and KV heads over the ranks or the ranks over KV heads.
+
+    Routed experts are not split but spread where `expert` parallelism is on.
+    """
+    if architecture.divided_sizes[expert] % tensor:
         return False
     return all(_shares(c.spec.kv_heads, tensor) for c in architecture.caches)
 
 
-def tensor_counts(architecture: Architecture) -> tuple[int, ...]:
+def tensor_counts(architecture: Architecture, *, expert: bool = False) -> tuple[int, ...]:
     """The tensor-parallel sizes that work, smallest first."""
-    counts = (n for n in range(1, architecture.query_heads + 1) if divides(n, architecture))
-    return tuple(counts)[:_MAX_LISTED]
+    counts = (n for n in range(1, architecture.query_heads + 1) if divides(n, architecture, expert=expert))
+    return tuple(islice(counts, _MAX_LISTED))
 
 
 def _shares(kv_heads: int, tensor: int) -> bool:
@@ -80,4 +84,4 @@ def _shares(kv_heads: int, tensor: int) -> bool:
 
 
 def _heads(architecture: Architecture) -> str:
-    return f"{architecture.query_heads} query heads over {architecture.kv_heads} KV heads"
+    return f"{architecture.query_heads} query heads over {architecture.kv_heads} KV heads, with the layers' widths,"

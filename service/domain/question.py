@@ -6,16 +6,21 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from service.domain.engines.plain import ENGINES, PlainEngine
+from service.domain.engines.plain import ENGINES
 from service.domain.errors import Fault, NotSupported, UnknownArchitecture, ValidationError, nearest
 from service.domain.ledger import Budget
 from service.domain.model import Model, from_config
+from service.domain.naming import NamedModel
 from service.domain.parallel import ONE_GPU, Layout, check_layout
+from service.domain.precision import paired
+from service.domain.stored import weights_for
 from service.domain.units import whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from service.domain.engines import Engine
+    from service.domain.engines.plain import EngineDefaults
     from service.domain.gpu import Gpu
     from service.domain.precision import CacheFormat, NumberFormat, WeightFormat
 
@@ -35,10 +40,14 @@ NAMES = (
 
 NOT_BUILT = {
     "lengths": "Length distributions are not supported yet; ask with the longest context_tokens.",
-    "as_of": "Answers from the catalog's past are not supported yet; leave as_of out for the present one.",
     "command": "Command lines of engines are not supported yet; give their settings by name.",
 }
 """Names of the contract without a meaning in this release: refused, never ignored."""
+
+_QUOTED = ("none", "vllm", "sglang", "tensorrt-llm", "llama.cpp")
+
+_OF_NO_ENGINE = frozenset({"as_of"})
+"""Names that say which catalog is asked, and not what an engine is told: `catalog` is that one already."""
 
 
 class Catalog(Protocol):
@@ -51,13 +60,16 @@ class Catalog(Protocol):
     def model(self, name: str) -> Model:
         """The model of that slug, hub id or alias; raises UnknownModel."""
 
+    def named_model(self, name: str, pointer: str = "/model") -> NamedModel:
+        """The model of a name that people deploy it by, with what the name says beside it; raises UnknownModel."""
+
     def gpu(self, name: str) -> Gpu:
         """The device of that slug or alias; raises UnknownGpu."""
 
     def format(self, name: str, pointer: str = "/weight_dtype") -> NumberFormat:
         """The number format of that name or alias; raises ValidationError at the pointer."""
 
-    def engine(self, name: str) -> PlainEngine:
+    def engine(self, name: str) -> Engine:
         """The policy of an engine; raises NotSupported."""
 
 
@@ -106,10 +118,12 @@ class Scenario(NamedTuple):
 class Question:
     """A question with every default filled in; rates are per device, None where nobody gave them."""
 
+    named: NamedModel
     scenario: Scenario
     echo: Echo
     gpu: Gpu | None
-    engine: PlainEngine
+    engine: Engine
+    version: str | None
     bandwidth: float | None
     peak: float | None
     memory_note: str
@@ -117,59 +131,80 @@ class Question:
     warnings: list[str]
 
 
-def resolve(asked: Mapping[str, Any], catalog: Catalog) -> Question:
-    """Fill in every default; raises QuoteError naming each field that cannot be."""
+def resolve(asked: Mapping[str, Any], catalog: Catalog, read: NamedModel | None = None) -> Question:
+    """Fill in every default; raises QuoteError naming each field that cannot be.
+
+    `read` is the model where the same config or name was read before, which then is not read again.
+    """
     echo = Echo(asked)
     engine = _engine(echo, catalog)
-    model, gpu = _model(echo, catalog), _gpu(echo, catalog)
-    assumptions = list(model.architecture.assumptions)
+    _check_given(asked)
+    named, gpu = read or _model(echo, catalog), _gpu(echo, catalog)
+    model = named.model
+    assumptions = [named.note] if named.note else []
+    assumptions += model.architecture.assumptions
     warnings = list(model.architecture.warnings)
-    layout = _layout(echo, assumptions)
+    layout = _layout(echo, engine, assumptions)
     check_layout(layout, model.architecture)
-    weights, cache = _formats(echo, model, catalog)
+    defaults = engine.release_defaults(asked)
+    weights, cache = _formats(echo, named, gpu, engine, catalog)
     context, limit, prefix = _lengths(echo, model, warnings)
-    budget, memory_note = _budget(echo, gpu, engine, warnings)
+    budget, memory_note = _budget(echo, gpu, defaults, warnings)
     assumptions.insert(0, memory_note)
     weight_bytes, parameters = _overrides(echo, model)
     bandwidth, peak = _rates(echo, gpu, weights)
     warn_of_types(gpu, weights, cache, model, warnings)
     echo.take("calibration", "auto")
     scenario = Scenario(model, weights, cache, layout, context, limit, prefix, budget, weight_bytes, parameters)
-    return Question(scenario, echo, gpu, engine, bandwidth, peak, memory_note, assumptions, warnings)
+    version = defaults.version
+    return Question(named, scenario, echo, gpu, engine, version, bandwidth, peak, memory_note, assumptions, warnings)
 
 
-def _engine(echo: Echo, catalog: Catalog) -> PlainEngine:
+def _engine(echo: Echo, catalog: Catalog) -> Engine:
     name = echo.take("engine", "none")
     if name not in ENGINES:
         raise ValidationError(Fault("/engine", f"No engine is called {name!r}.", nearest(name, ENGINES)))
-    if name != "none":
-        detail = f"Engine {name} cannot be quoted yet; engine none can."
-        raise NotSupported(Fault("/engine", detail, ("none",)))
+    if name not in _QUOTED:
+        detail = f"Engine {name} cannot be quoted yet; these can: {', '.join(_QUOTED)}."
+        raise NotSupported(Fault("/engine", detail, _QUOTED))
     engine = catalog.engine(name)
     faults = [
-        Fault(f"/{n}", NOT_BUILT.get(n, f"Engine {name} has no {n}.")) for n in echo.asked if n not in engine.takes
+        Fault(f"/{n}", NOT_BUILT.get(n, f"Engine {name} has no {n}."))
+        for n in echo.asked
+        if n not in engine.takes and n not in _OF_NO_ENGINE
     ]
     if faults:
         raise NotSupported(*faults)
     return engine
 
 
-def _model(echo: Echo, catalog: Catalog) -> Model:
+def _check_given(asked: Mapping[str, Any]) -> None:
+    """Everything that is missing, at once."""
+    faults = []
+    if "model" not in asked and "config" not in asked:
+        faults.append(Fault("/model", "Give a model, or a config to quote one that the catalog does not hold."))
+    if "gpu" not in asked and "memory_bytes" not in asked:
+        faults.append(Fault("/gpu", "Give a gpu, or memory_bytes to quote one that the catalog does not hold."))
+    if faults:
+        raise ValidationError(*faults)
+
+
+def _model(echo: Echo, catalog: Catalog) -> NamedModel:
     name, config = echo.asked.get("model"), echo.asked.get("config")
     if name is not None and config is not None:
         raise ValidationError(Fault("/config", "Give model or config, not both."))
     if config is not None:
-        return _inline(echo, config)
-    if name is None:
-        raise ValidationError(Fault("/model", "Give a model, or a config to quote one that the catalog does not hold."))
+        return NamedModel(_inline(echo, config))
+    assert name is not None  # noqa: S101  # checked before
     if "assume" in echo.asked:
         raise ValidationError(Fault("/assume", "assume goes with config; a model of the catalog has its own reader."))
     try:
-        model = catalog.model(name)
+        named = catalog.named_model(name)
     except UnknownArchitecture as error:
         detail = f"The catalog holds {name}, but no reader knows its architecture yet. {error.detail}"
         raise UnknownArchitecture(Fault("/model", detail)) from error
-    return _with_cache(model, "/model")
+    _with_cache(named.model, "/model")
+    return named
 
 
 def _inline(echo: Echo, config: Mapping[str, Any]) -> Model:
@@ -186,22 +221,25 @@ def _gpu(echo: Echo, catalog: Catalog) -> Gpu | None:
     name = echo.asked.get("gpu")
     if name is not None:
         return catalog.gpu(name)
-    if "memory_bytes" not in echo.asked:
-        raise ValidationError(Fault("/gpu", "Give a gpu, or memory_bytes to quote one that the catalog does not hold."))
     return None
 
 
-def _layout(echo: Echo, assumptions: list[str]) -> Layout:
+def _layout(echo: Echo, engine: Engine, assumptions: list[str]) -> Layout:
     asked = echo.asked
+    # An engine without tensor parallelism spreads whole layers over its devices.
+    alone = "tensor_parallel" if "tensor_parallel" in engine.takes else "pipeline_parallel"
     count = asked.get("gpu_count")
     sizes = [asked.get(n) for n in ("tensor_parallel", "pipeline_parallel", "data_parallel")]
     if count is not None and sizes == [None, None, None]:
         if count > 1:
-            assumptions.append(f"gpu_count {count} is taken as tensor_parallel {count}")
-        tensor = echo.take("tensor_parallel", count, "derived")
-    else:
-        tensor = echo.take("tensor_parallel", 1)
-    pipeline, data = echo.take("pipeline_parallel", 1), echo.take("data_parallel", 1)
+            assumptions.append(f"gpu_count {count} is taken as {alone} {count}")
+        echo.take(alone, count, "derived")
+    elif count is None and asked.get("tensor_split") and sizes == [None, None, None]:
+        echo.take(alone, len(asked["tensor_split"]), "derived")
+    tensor, pipeline, data = (
+        echo.values[name] if echo.taken[name] == "derived" else echo.take(name, 1)
+        for name in ("tensor_parallel", "pipeline_parallel", "data_parallel")
+    )
     expert = echo.take("expert_parallel", default=False)
     product = tensor * pipeline * data
     if echo.take("gpu_count", product, "derived") != product:
@@ -212,30 +250,53 @@ def _layout(echo: Echo, assumptions: list[str]) -> Layout:
     return ONE_GPU if product == 1 and not expert else Layout(tensor, pipeline, data, expert)
 
 
-def _formats(echo: Echo, model: Model, catalog: Catalog) -> tuple[WeightFormat, CacheFormat]:
+def _formats(
+    echo: Echo, named: NamedModel, gpu: Gpu | None, engine: Engine, catalog: Catalog
+) -> tuple[WeightFormat, CacheFormat]:
+    model = named.model
+    asked = _canonical(echo.asked.get("weight_dtype") or named.weight_dtype, catalog)
+    weight_name = engine.weight_name(asked, model, gpu)
     source = "catalog" if model.id else "derived"
-    weight_name = echo.take("weight_dtype", model.checkpoint_format, source)
-    number = catalog.format(weight_name)
-    weights = number.weight
-    if number.mixed:
-        detail = f"A {weight_name} file mixes formats, which cannot be quoted yet: leave it out and give weight_bytes."
-        raise NotSupported(Fault("/weight_dtype", detail))
-    if weights is None:
-        raise NotSupported(Fault("/weight_dtype", f"{weight_name} is not a format that weights can be quoted in."))
+    echo.take("weight_dtype", weight_name, "name" if named.weight_dtype else source)
+    echo.values["weight_dtype"] = weight_name
+    weights = weights_for(catalog.format(weight_name), model, catalog)
     cache_name = echo.asked.get("kv_dtype")
     if cache_name in {None, "auto"}:
-        cache_name = model.cache_format or _cache_default(echo, model, weights)
-        echo.values["kv_dtype"], echo.taken["kv_dtype"] = cache_name, "derived"
-    cache = catalog.format(cache_name, "/kv_dtype").cache
-    if cache is None:
-        raise NotSupported(Fault("/kv_dtype", f"{cache_name} is not a format that a cache can be quoted in."))
+        cache_name = named.kv_dtype or engine.cache_name(asked, model, weight_name, gpu)
+        echo.values["kv_dtype"] = cache_name
+        echo.taken["kv_dtype"] = "name" if named.kv_dtype else "derived"
+    cache = _cache_format(cache_name, catalog)
+    _check_covers(weights, cache, model)
     return weights, cache
 
 
-def _cache_default(echo: Echo, model: Model, weights: WeightFormat) -> str:
-    """The compute type: a plain weight type of the request is computed in, any other leaves the model's own."""
-    plain = "weight_dtype" in echo.asked and weights.name in {"fp32", "bf16", "fp16"}
-    return weights.name if plain else model.compute_type
+def _cache_format(name: str, catalog: Catalog) -> CacheFormat:
+    """The format of a cache, or two of them as `keys/values`."""
+    keys, _, values = name.partition("/")
+    found = []
+    for part in (keys, values) if values else (name,):
+        cache = catalog.format(part, "/kv_dtype").cache
+        if cache is None:
+            raise NotSupported(Fault("/kv_dtype", f"{part} is not a format that a cache can be quoted in."))
+        found.append(cache)
+    return paired(*found) if values else found[0]
+
+
+def _check_covers(weights: WeightFormat, cache: CacheFormat, model: Model) -> None:
+    """Refuse a format that says nothing of this model: one for experts or latent vectors that it does not have."""
+    architecture = model.architecture
+    if not weights.ideal and not any(module.kind in weights.quantizes for module in architecture.modules):
+        kinds = ", ".join(sorted(weights.quantizes))
+        detail = f"{weights.name} is a format for {kinds}, of which {model.name} has none."
+        raise NotSupported(Fault("/weight_dtype", detail))
+    if cache.rope_bits is not None and not any(owners.spec.kind == "latent" for owners in architecture.caches):
+        detail = f"{cache.name} is a format for latent vectors, which {model.name} does not keep."
+        raise NotSupported(Fault("/kv_dtype", detail))
+
+
+def _canonical(name: str | None, catalog: Catalog) -> str | None:
+    """A format's own name for whatever spelling was asked."""
+    return None if name is None else catalog.format(name).name
 
 
 def _lengths(echo: Echo, model: Model, warnings: list[str]) -> tuple[int, int, int]:
@@ -258,7 +319,7 @@ def _lengths(echo: Echo, model: Model, warnings: list[str]) -> tuple[int, int, i
     return context, limit, prefix
 
 
-def _budget(echo: Echo, gpu: Gpu | None, engine: PlainEngine, warnings: list[str]) -> tuple[Budget, str]:
+def _budget(echo: Echo, gpu: Gpu | None, engine: EngineDefaults, warnings: list[str]) -> tuple[Budget, str]:
     basis = echo.take("memory_basis", engine.memory_basis)
     if gpu is not None and "memory_bytes" not in echo.asked:
         memory, note = _catalog_memory(echo, gpu, basis)
@@ -268,9 +329,13 @@ def _budget(echo: Echo, gpu: Gpu | None, engine: PlainEngine, warnings: list[str
         if "memory_basis" in echo.asked:
             warnings.append("memory_basis has no effect beside memory_bytes.")
     utilization = echo.take("memory_utilization", engine.memory_utilization)
-    outside = 0 if utilization == 1 else memory - int(memory * Fraction(str(utilization)))
+    outside = (
+        0 if utilization == 1 or engine.reserve_bytes is None else memory - int(memory * Fraction(str(utilization)))
+    )
     others = echo.take("memory_used_by_others_bytes", 0)
     pool = echo.asked.get("kv_cache_bytes")
+    if engine.reserve_bytes is None:
+        return Budget(memory, 0, others, echo.asked.get("reserve_bytes", 0), pool), note
     reserve = echo.take("reserve_bytes", engine.reserve_bytes if pool is None else 0)
     return Budget(memory, outside, others, reserve, pool), note
 
@@ -313,5 +378,6 @@ def warn_of_types(
         warnings.append(
             f"{gpu.name} does not compute in bf16; engines run such a model in fp16 there, of the same size."
         )
-    if cache.name.startswith("fp8") and not gpu.runs("fp8"):
-        warnings.append(f"{gpu.name} has no fp8 arithmetic; engines may refuse an fp8 cache there.")
+    for family, number in (("fp8", "fp8"), ("nvfp4", "fp4")):
+        if cache.name.startswith(family) and not gpu.runs(number):
+            warnings.append(f"{gpu.name} has no {number} arithmetic; engines may refuse a cache in {cache.name} there.")

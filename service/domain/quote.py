@@ -4,50 +4,54 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from service.domain.explain import constraint, derivation, ledger, say_counts, shortage
-from service.domain.fit import capacity_of, loads_of, longest_context, whole_weight_bytes
-from service.domain.levers import levers
-from service.domain.loads import whole_load
+from service.domain.errors import QuoteError
+from service.domain.explain import say_counts
+from service.domain.fit import whole_weight_bytes
+from service.domain.holding import Holding, hold
+from service.domain.loads import rank_loads, replicated, whole_load
+from service.domain.parallel import divides
+from service.domain.question import resolve
 from service.domain.roofline import ridge_batch, step_weights
 from service.domain.units import ceil_div
 
 if TYPE_CHECKING:
-    from service.domain.fit import Capacity
+    from collections.abc import Iterator
+
     from service.domain.loads import RankLoad
     from service.domain.question import Catalog, Question
 
-_EXACT = "exact arithmetic of the stated inputs, nothing modelled"
+_MAX_RANKS = 64
 
 
 def fit(question: Question, catalog: Catalog) -> dict[str, Any]:
     """Say how many sequences fit, what takes the memory, and what would change it (design, section 4.2)."""
-    scenario = question.scenario
-    held = capacity_of(scenario)
+    scenario, held = question.scenario, hold(question)
     batch = question.echo.take("batch_size", 1)
-    data = scenario.layout.data
+    data, context = scenario.layout.data, scenario.context_tokens
     ceiling = held.sequences * data
     fits = held.starts and held.sequences >= ceil_div(batch, data)
-    found = levers(question, catalog, ceiling)
-    whole = whole_load(scenario.model, scenario.weights, scenario.cache)
+    levers = held.levers(catalog, ceiling)
+    whole = held.as_kept(whole_load(scenario.model, scenario.weights, scenario.cache))
     weight_bytes = whole_weight_bytes(scenario)
     question.echo.take("weight_bytes", weight_bytes, "derived")
     question.echo.take("kv_cache_bytes", held.pool_bytes, "derived")
     say_counts(question, weight_bytes)
-    longest = longest_context(loads_of(scenario), scenario.budget)
-    context, limit = scenario.context_tokens, scenario.limit_tokens
-    concurrency = held.concurrency
+    _say_replicated(question, whole)
+    derivation = held.explain()
+    if batch > held.running * data and fits:
+        question.warnings.append(f"The engine runs at most {held.running * data:,} sequences at once, not {batch:,}.")
     return {
         **identity(question),
         "fits": fits,
         "max_sequences": ceiling,
         "max_sequences_per_replica": held.sequences,
-        "max_running_sequences": ceiling,
-        "max_concurrency": concurrency,
-        "max_context_tokens": longest,
-        "kv_capacity_tokens": held.capacity_tokens(limit),
-        "blocks": None,
-        "block_tokens": None,
-        "groups": None,
+        "max_running_sequences": held.running * data,
+        "max_concurrency": held.concurrency,
+        "max_context_tokens": held.longest_context,
+        "kv_capacity_tokens": held.capacity_tokens,
+        "blocks": held.blocks,
+        "block_tokens": held.block_tokens,
+        "groups": held.groups,
         "kv_bytes_per_token": whole.growth_bytes(context),
         "kv_bytes_per_sequence": whole.sequence_bytes(context),
         "weight_bytes": weight_bytes,
@@ -58,21 +62,16 @@ def fit(question: Question, catalog: Catalog) -> dict[str, Any]:
             "kv_bytes_per_token": held.load.growth_bytes(context),
             "kv_bytes_per_sequence": held.load.sequence_bytes(context),
         },
-        "ledger": ledger(question, held),
+        "ledger": held.ledger(),
         "roofline": _roofline(question, held),
-        "binding": {"constraint": constraint(question, held), "to_gain_one_sequence_bytes": _to_gain(held)},
-        "shortage": None if fits else shortage(question, held, found, longest),
-        "levers": found,
-        "interval": {
-            "kv_cache_bytes": [held.pool_bytes, held.pool_bytes],
-            "max_concurrency": [concurrency, concurrency],
-            "max_sequences": [ceiling, ceiling],
-            "basis": _EXACT,
-        },
+        "binding": {"constraint": held.constraint(), "to_gain_one_sequence_bytes": held.gain_bytes()},
+        "shortage": None if fits else _shortage(question, held, levers, catalog),
+        "levers": levers,
+        "interval": held.interval(),
         "calibration": None,
         "assumptions": question.assumptions,
         "warnings": question.warnings,
-        "derivation": derivation(question, held),
+        "derivation": derivation,
         "catalog_revision": catalog.revision,
         "calibration_revision": 0,
     }
@@ -81,22 +80,43 @@ def fit(question: Question, catalog: Catalog) -> dict[str, Any]:
 def identity(question: Question) -> dict[str, Any]:
     """What was asked, of which model, on which device, by which engine: the head of every answer."""
     model, gpu = question.scenario.model, question.gpu
-    architecture = model.architecture
     return {
         "question": question.echo.values,
         "taken": question.echo.taken,
         "model": {
             "id": model.id,
             "name": model.name,
-            "parameters": question.scenario.parameters or architecture.parameters,
-            "active_parameters": architecture.active_parameters,
+            "parameters": question.scenario.parameters or model.architecture.parameters,
+            "active_parameters": _active(question),
             "context_tokens": model.context_tokens,
             "revision": model.revision,
         },
         "gpu": gpu
         and {"id": gpu.id, "name": gpu.name, "count": question.scenario.layout.gpus, "revision": gpu.revision},
-        "engine": {"name": question.engine.name, "version": None},
+        "engine": {"name": question.engine.name, "version": question.version},
     }
+
+
+def _say_replicated(question: Question, whole: RankLoad) -> None:
+    """Add to the assumptions what the ranks of a replica hold more than once."""
+    scenario = question.scenario
+    if scenario.layout.tensor == 1 and scenario.layout.pipeline == 1:
+        return
+    loads = rank_loads(scenario.model, scenario.weights, scenario.cache, scenario.layout)
+    beyond = replicated(loads, whole, scenario.layout.tensor, scenario.context_tokens)
+    if any(beyond):
+        question.assumptions.append(
+            f"the ranks of a replica hold {beyond.weight_bytes:,} bytes of weights and {beyond.sequence_bytes:,} bytes"
+            " of each sequence beyond one copy"
+        )
+
+
+def _active(question: Question) -> int:
+    """Parameters of a token, in the proportion of the count that the question set."""
+    architecture, asked = question.scenario.model.architecture, question.scenario.parameters
+    if asked is None:
+        return architecture.active_parameters
+    return ceil_div(asked * architecture.active_parameters, architecture.parameters)
 
 
 def cache_rows(whole: RankLoad, context: int) -> list[dict[str, Any]]:
@@ -113,7 +133,7 @@ def cache_rows(whole: RankLoad, context: int) -> list[dict[str, Any]]:
     ]
 
 
-def _roofline(question: Question, held: Capacity) -> dict[str, Any] | None:
+def _roofline(question: Question, held: Holding) -> dict[str, Any] | None:
     """The ridge batch, and how far one replica's ceiling falls short of it; None without bandwidth and peak."""
     if question.bandwidth is None or question.peak is None:
         return None
@@ -121,7 +141,56 @@ def _roofline(question: Question, held: Capacity) -> dict[str, Any] | None:
     return {"ridge_batch": ridge, "shortfall": ridge / held.sequences if held.sequences else None}
 
 
-def _to_gain(held: Capacity) -> int:
-    """Bytes missing on the limiting rank for one more sequence."""
-    wanted = held.prefix_bytes + (held.sequences + 1) * held.own_bytes
-    return max(0, wanted - held.pool_bytes) + held.overcommitted_bytes
+def _shortage(question: Question, held: Holding, levers: list[dict[str, Any]], catalog: Catalog) -> dict[str, Any]:
+    """What the limiting rank lacks for the batch that was asked, and the smallest change that would give it."""
+    batch = question.echo.values["batch_size"]
+    needed, available = held.shortage_bytes(ceil_div(batch, question.scenario.layout.data))
+    return {
+        "constraint": held.constraint(),
+        "needed_bytes": needed,
+        "available_bytes": available,
+        "missing_bytes": max(0, needed - available),
+        "max_context_tokens": held.longest_limit,
+        "nearest_change": _nearest_change(question, held, levers, catalog),
+    }
+
+
+def _nearest_change(
+    question: Question, held: Holding, levers: list[dict[str, Any]], catalog: Catalog
+) -> dict[str, Any] | None:
+    """The smallest change that makes the batch fit when it is asked: a lever, a shorter limit, or the fewest ranks."""
+    for change in _changes(question, held, levers):
+        if _would_fit(question, change, catalog):
+            return change
+    return None
+
+
+def _changes(question: Question, held: Holding, levers: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    if held.constraint() == "context_limit" and held.longest_limit:
+        yield {"context_limit_tokens": held.longest_limit}
+    batch = question.echo.values["batch_size"]
+    yield from (lever["change"] for lever in reversed(levers) if lever["max_sequences"] >= batch)
+    yield from _more_ranks(question)
+
+
+def _more_ranks(question: Question) -> Iterator[dict[str, Any]]:
+    layout, asked = question.scenario.layout, question.echo.asked
+    tensor = layout.tensor * 2
+    while tensor <= _MAX_RANKS:
+        if divides(tensor, question.scenario.model.architecture, expert=layout.expert):
+            change = {"tensor_parallel": tensor}
+            if "gpu_count" in asked:
+                change["gpu_count"] = tensor * layout.pipeline * layout.data
+            yield change
+        tensor *= 2
+
+
+def _would_fit(question: Question, change: dict[str, Any], catalog: Catalog) -> bool:
+    """Ask it: what a change does to the question's other defaults is not guessed."""
+    try:
+        changed = resolve({**question.echo.asked, **change}, catalog, question.named)
+        held = hold(changed)
+    except QuoteError:
+        return False
+    batch = question.echo.values["batch_size"]
+    return held.starts and held.sequences >= ceil_div(batch, changed.scenario.layout.data)

@@ -54,7 +54,7 @@ def step_weights(scenario: Scenario) -> StepWeights:
         return StepWeights(held.read_bytes, held.expert_bytes, held.row_bytes, work, architecture.experts)
     work = architecture.active_parameters
     if scenario.parameters is not None:
-        work = scenario.parameters * work // architecture.parameters
+        work = max(1, scenario.parameters * work // architecture.parameters)
     return StepWeights(whole_weight_bytes(scenario), 0, 0, work, (0, 0))
 
 

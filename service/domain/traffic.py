@@ -1,37 +1,61 @@
 """What a decode step reads, of the whole model and of the limiting rank, and how long it takes (design, section 4.3).
 
 bytes = dense weights + touched experts + gathered rows + batch x (what the cache holds of a sequence)
-seconds = layers x layer + batch x sequence + max(weights / (bandwidth x share), work / (peak x share))
+seconds = step + layers x layer + batch x sequence + max(weights / (bandwidth x share), work / (peak x share))
           + cache / (bandwidth x share) + all-reduces                (perf_truth, section 2)
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from service.domain.architecture import ModuleKind
 from service.domain.cache import CacheKind
+from service.domain.engines.times import Case
 from service.domain.loads import rank_loads, whole_load
 from service.domain.roofline import StepWeights, first_batch, step_weights
+from service.domain.units import ceil_div, whole
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from service.domain.architecture import Architecture
+    from service.domain.engines.times import Times
     from service.domain.loads import CacheTerm, RankLoad
     from service.domain.question import Question, Scenario
 
-_ACTIVATION_BYTES = 2
+ACTIVATION_BYTES = 2
 """Activations travel in 16 bits whatever the weights are stored in."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Seconds of one decode step, part by part; None of them where bandwidth or peak is not known."""
+    """Seconds of one decode step, term by term, each summed over the pipeline's stages.
 
-    seconds: float
-    memory: float
+    `cache` is reading it and writing what the step adds. `spread` is the share that the interval takes to either side.
+    `reading` and `multiplying` are what the matrices take of it, each where it is the longer; `weights` and `compute`
+    what reading and multiplying alone would take.
+    """
+
+    weights: float
+    cache: float
     compute: float
+    reading: float
+    multiplying: float
     communication: float
     overhead: float
     spread: float
+
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        return self.reading + self.multiplying + self.cache + self.communication + self.overhead
+
+    @property
+    def memory(self) -> float:
+        """Reading alone, weights and cache."""
+        return self.weights + self.cache
 
     @property
     def bound(self) -> str:
@@ -44,29 +68,49 @@ class Step:
         }
         return max(parts, key=lambda name: parts[name])
 
+    @property
+    def shares(self) -> dict[str, float]:
+        """What each term is of the seconds: they add up to 1."""
+        seconds = self.seconds
+        return {
+            "weights": self.reading / seconds,
+            "compute": self.multiplying / seconds,
+            "cache": self.cache / seconds,
+            "communication": self.communication / seconds,
+            "overhead": self.overhead / seconds,
+        }
+
 
 class Traffic:
     """The traffic of one question's model and layout, at any batch and context."""
 
-    __slots__ = ("_bytes_ratio", "loads", "question", "scenario", "weights", "whole")
+    __slots__ = (
+        *("_asked_bytes", "_work_ratio", "limit_asked", "loads", "peak", "question", "scenario", "times", "weights"),
+        "whole",
+    )
 
     def __init__(self, question: Question) -> None:
         """Look up what follows from the shapes alone."""
         self.question = question
         self.scenario: Scenario = question.scenario
+        self.limit_asked = "context_limit_tokens" in question.echo.asked
         scenario = self.scenario
         self.weights: StepWeights = step_weights(scenario)
         self.whole: RankLoad = whole_load(scenario.model, scenario.weights, scenario.cache)
         self.loads = rank_loads(scenario.model, scenario.weights, scenario.cache, scenario.layout)
         held = self.whole.weights
         asked = scenario.weight_bytes is not None or scenario.parameters is not None
-        self._bytes_ratio = self.weights.dense_bytes / (held.read_bytes + held.expert_bytes) if asked else None
+        self._asked_bytes = (self.weights.dense_bytes, held.read_bytes + held.expert_bytes) if asked else None
+        parameters, own = scenario.parameters, scenario.model.architecture.parameters
+        self._work_ratio = 1 if parameters is None else parameters / own
+        self.times: Times = question.engine.step.times(case_of(question))
+        self.peak = _peak(question, self.times)
 
     def term_bytes(self, term: CacheTerm, batch: int, context: int) -> int:
         """What a step reads of one kind of cache: a shared prefix once, the rest for every sequence."""
         prefix = self.scenario.prefix_tokens
-        shared = term.prefix_bytes(context, prefix) if prefix else 0
-        return shared + batch * max(0, term.read_bytes(context) - shared)
+        shared = term.shared_read_bytes(context, prefix) if prefix else 0
+        return shared + batch * (term.read_bytes(context) - shared)
 
     def cache_bytes(self, load: RankLoad, batch: int, context: int) -> int:
         """What a step reads of every cache on a rank."""
@@ -75,10 +119,11 @@ class Traffic:
     def rank_weight_bytes(self, load: RankLoad, batch: int) -> int:
         """What a step reads of the weights on a rank."""
         held = load.weights
-        if self._bytes_ratio is not None:
-            return int((held.read_bytes + held.expert_bytes) * self._bytes_ratio)
-        touched = self.weights.touched(batch) if held.expert_bytes else 0.0
-        return held.read_bytes + int(held.expert_bytes * touched) + held.row_bytes * batch
+        if self._asked_bytes is not None:
+            asked, own = self._asked_bytes
+            return ceil_div((held.read_bytes + held.expert_bytes) * asked, own)
+        experts = whole(held.expert_bytes * self.weights.touched(batch)) if held.expert_bytes else 0
+        return held.read_bytes + experts + held.row_bytes * batch
 
     def other_bytes(self, batch: int, context: int) -> int:
         """Cache writes, state write-back and activations of a step, of the whole model."""
@@ -88,13 +133,17 @@ class Traffic:
             + sum(t.fixed_bytes for t in self.whole.terms if t.spec.kind is CacheKind.RECURRENT)
         )
         passed = 2 * architecture.layers * architecture.hidden_size + architecture.vocabulary_size
-        return written + batch * passed * _ACTIVATION_BYTES
+        return written + batch * passed * ACTIVATION_BYTES
 
     def flops(self, load: RankLoad, batch: int, context: int) -> int:
         """Floating-point operations of a step on a rank: matrices, and attention over what the cache holds."""
         held = load.weights
         scores = sum(term.score_flops * term.spec.tokens_read(context) for term in load.terms)
-        return batch * (2 * (held.read_parameters + held.expert_parameters) + scores)
+        return batch * (self.scaled_work(2 * (held.read_parameters + held.expert_parameters)) + scores)
+
+    def scaled_work(self, flops: int) -> int:
+        """Operations in matrices, of the parameters that the question set where it did."""
+        return int(flops * self._work_ratio)
 
     def crossover(self, context: int) -> int | None:
         """First batch whose cache traffic passes the weight traffic; None if it never does."""
@@ -104,88 +153,96 @@ class Traffic:
         each = sum(term.read_bytes(context) for term in terms)
         return weights.dense_bytes // each + 1 if each else None
 
-    def step(self, batch: int, context: int) -> Step | None:
-        """The time between two tokens of one sequence, summed over the pipeline's stages."""
+    def ridge_with_cache(self, context: int) -> int | None:
+        """First batch whose work takes as long as reading weights and cache at listed rates; None if it never does.
+
+        Reading a sequence's cache may take longer than all the work on its token: then no batch gets there.
+        """
         bandwidth, peak = self.question.bandwidth, self.question.peak
         if bandwidth is None or peak is None:
             return None
-        policy, scenario = self.question.engine.step, self.scenario
-        rates = (bandwidth * policy.weight_fraction(self.question.gpu), peak * policy.compute_fraction)
-        cache_rate = bandwidth * policy.cache_fraction.of(float(scenario.cache.element_bits))
-        memory = compute = matrices = cache = 0.0
+        work = self.flops(self.whole, 1, context) / peak
+        once = self.cache_bytes(self.whole, 1, context)
+        each = self.cache_bytes(self.whole, 2, context) - once + self.weights.row_bytes
+        gain = work - each / bandwidth
+        if gain <= 0:
+            return None
+        shared = once + self.weights.row_bytes - each
+        return first_batch(lambda b: b * gain >= (self.weights.read_bytes(b) + shared) / bandwidth)
+
+    def step(self, batch: int, context: int) -> Step | None:
+        """The time between two tokens of one sequence, summed over the pipeline's stages."""
+        bandwidth, peak, times = self.question.bandwidth, self.peak, self.times
+        if bandwidth is None or peak is None:
+            return None
+        weight_rate, work_rate = bandwidth * times.weight_fraction, peak * times.compute_fraction
+        cache_rate = bandwidth * times.cache_fraction
+        weights = cache = compute = reading = multiplying = 0.0
         for load in self.loads:
-            weights_seconds = self.rank_weight_bytes(load, batch) / rates[0]
-            work_seconds = self.flops(load, batch, context) / rates[1]
-            matrices += max(weights_seconds, work_seconds)
+            read, worked = self.timed_bytes(load, batch) / weight_rate, self.flops(load, batch, context) / work_rate
+            weights, compute = weights + read, compute + worked
+            reading, multiplying = (reading + read, multiplying) if read >= worked else (reading, multiplying + worked)
             cache += self.cache_bytes(load, batch, context) / cache_rate
-            memory, compute = memory + weights_seconds, compute + work_seconds
-        overhead, communication = self._overhead(batch), self._communication(batch)
-        spread = policy.spread_experts if scenario.model.architecture.experts[0] else policy.spread
-        seconds = matrices + cache + overhead + communication
-        return Step(seconds, memory + cache, compute, communication, overhead, spread)
+        cache += self.other_bytes(batch, context) / (cache_rate * self.scenario.layout.tensor)
+        communication = self.communication(batch)
+        overhead, spread = self._overhead(batch), self.spread(times.spread)
+        return Step(weights, cache, compute, reading, multiplying, communication, overhead, spread)
+
+    def timed_bytes(self, load: RankLoad, batch: int) -> float:
+        """What a step takes the time of reading: of experts fewer than evenly drawn ones, since routing is uneven."""
+        held = load.weights
+        if self._asked_bytes is not None or not held.expert_bytes:
+            return self.rank_weight_bytes(load, batch)
+        touched = max(self.weights.touched(1), self.times.expert_coverage * self.weights.touched(batch))
+        return held.read_bytes + held.expert_bytes * touched + held.row_bytes * batch
 
     def _overhead(self, batch: int) -> float:
-        policy, architecture = self.question.engine.step, self.scenario.model.architecture
-        layer = policy.expert_layer_seconds if architecture.experts[0] else policy.layer_seconds
-        return architecture.layers * layer + batch * policy.sequence_seconds
+        times, architecture = self.times, self.scenario.model.architecture
+        layer = times.expert_layer_seconds if architecture.experts[0] else times.layer_seconds
+        return times.step_seconds + architecture.layers * layer + batch * times.sequence_seconds
 
-    def _communication(self, tokens: int) -> float:
-        """Two all-reduces a layer of the tokens' activations (accounting 8.3)."""
-        policy, architecture = self.question.engine.step, self.scenario.model.architecture
+    def spread(self, spread: Mapping[str, float]) -> float:
+        """Wider for experts, and wider still for small ones, whose kernels are far from any listed rate."""
+        architecture = self.scenario.model.architecture
+        if not architecture.experts[0]:
+            return spread["dense"]
+        small = expert_parameters(architecture) < self.times.small_expert_parameters
+        return spread["small_experts" if small else "experts"]
+
+    def communication(self, tokens: int, messages: int = 1) -> float:
+        """Two all-reduces a layer of the tokens' activations, in so many passes (accounting 8.3)."""
+        times, architecture = self.times, self.scenario.model.architecture
         if self.scenario.layout.tensor == 1:
             return 0.0
-        size = tokens * architecture.hidden_size * _ACTIVATION_BYTES
-        each = policy.all_reduce_seconds + size / policy.link_bytes_per_second(self.question.gpu)
-        return 2 * architecture.layers * each
-
-    def prefill(self, prompt: int, prompts: int) -> dict[str, Any]:
-        """The work and time of reading prompts together, and what attention scores would take."""
-        terms = self.whole.terms
-        heads = sum(term.query_heads for term in terms)
-        work, attention = self._prefill_flops(prompt, prompts)
-        timed = self._prefill_seconds(work, attention, prompt * prompts)
-        scores = prompt * prompt
-        return {
-            "tokens": prompt * prompts,
-            "flops": work + attention,
-            "seconds": timed and timed[0],
-            "interval_seconds": timed and self._spread(timed[0], self.question.engine.step.prefill_spread),
-            "bound": timed and timed[1],
-            "scores_per_head": scores,
-            "scores_bytes_if_materialised": scores * heads * _ACTIVATION_BYTES * prompts,
-            "scores_bytes_streaming": 8 * prompt * heads * prompts,
-        }
-
-    def _prefill_flops(self, prompt: int, prompts: int) -> tuple[int, int]:
-        """Matrix and attention operations: the head only for the last position, half the scores masked (8.2)."""
-        architecture, held = self.scenario.model.architecture, self.whole.weights
-        head = architecture.vocabulary_size * architecture.hidden_size
-        every = held.read_parameters + held.expert_parameters - head
-        matrices = 2 * prompts * (every * prompt + head)
-        pairs = sum(term.score_flops * _pairs(prompt, term.window_tokens) for term in self.whole.terms)
-        return matrices, prompts * pairs
-
-    def _prefill_seconds(self, work: int, attention: int, tokens: int) -> tuple[float, str] | None:
-        peak, bandwidth = self.question.peak, self.question.bandwidth
-        if peak is None or bandwidth is None:
-            return None
-        policy, scenario = self.question.engine.step, self.scenario
-        bits, ranks = float(scenario.weights.element_bits), scenario.layout.tensor
-        share = policy.prefill_maximum.of(bits) * tokens / (tokens + policy.prefill_half_tokens.of(bits))
-        compute = (work / share + attention / policy.prefill_attention_fraction) / (peak * ranks)
-        weights_seconds = sum(self.rank_weight_bytes(load, tokens) for load in self.loads)
-        memory = weights_seconds / (bandwidth * policy.weight_fraction(self.question.gpu))
-        communication = self._communication(tokens)
-        bound = max((compute, "compute"), (memory, "memory"), (communication, "communication"))[1]
-        return max(compute, memory) + communication, bound
-
-    @staticmethod
-    def _spread(seconds: float, spread: float) -> list[float]:
-        return [seconds * (1 - spread), seconds * (1 + spread)]
+        size = tokens * architecture.hidden_size * ACTIVATION_BYTES
+        return 2 * architecture.layers * (messages * times.all_reduce_seconds + size / times.link_bytes_per_second)
 
 
-def _pairs(prompt: int, window: int | None) -> int:
-    """Pairs of positions that a causal prefill scores: half the square, or a band of the window's width."""
-    if window is None or prompt <= window:
-        return prompt * prompt // 2
-    return window * prompt - window * window // 2
+def case_of(question: Question, release: str | None = None) -> Case:
+    """What the engine's coefficients depend on; a release counts where the question names it, or as given here."""
+    scenario = question.scenario
+    weights = scenario.weights
+    return Case(
+        question.gpu,
+        weights.name,
+        float(weights.element_bits),
+        float(scenario.cache.element_bits),
+        scenario.layout.tensor,
+        release or question.echo.asked.get("engine_version"),
+    )
+
+
+def expert_parameters(architecture: Architecture) -> int:
+    """Parameters of one routed expert of a layer."""
+    experts = [m for m in architecture.modules if m.kind is ModuleKind.EXPERT]
+    first = experts[0].layers[:1] if experts else ()
+    return sum(m.elements for m in experts if m.layers[:1] == first)
+
+
+def _peak(question: Question, times: Times) -> float | None:
+    """The rate that the engine's kernels are held to: of the type that they multiply in, unless the question says."""
+    gpu = question.gpu
+    if times.multiplies is None or gpu is None or "peak_flops_per_second" in question.echo.asked:
+        return question.peak
+    found = gpu.peak(times.multiplies)
+    return question.peak if found is None else found[1]

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from service.domain.errors import Fault, ValidationError
 from service.domain.explain import say_counts
-from service.domain.fit import capacity_of, whole_weight_bytes
+from service.domain.fit import whole_weight_bytes
+from service.domain.holding import hold
+from service.domain.prefill import Prefill
 from service.domain.quote import identity
 from service.domain.roofline import ridge_batch
+from service.domain.step_words import assume_release, say_step, warn_of_drafts
 from service.domain.traffic import Step, Traffic
-from service.domain.units import MAX_EXACT_INTEGER
 
 if TYPE_CHECKING:
-    from service.domain.fit import Capacity
+    from service.domain.holding import Holding
     from service.domain.question import Catalog, Question
+
+
+_LARGEST_BATCH = 1 << 24
+"""What a question may ask for, so that the batch which an answer assumes can be asked again."""
 
 
 def traffic(question: Question, catalog: Catalog) -> dict[str, Any]:
     """Say what one decode step reads and how long it takes (design, section 4.3)."""
-    held = capacity_of(question.scenario)
-    batch = question.echo.take("batch_size", min(max(1, held.sequences), MAX_EXACT_INTEGER), "derived")
+    held = hold(question)
+    batch = question.echo.take("batch_size", min(max(1, held.running), _LARGEST_BATCH), "derived")
     context = question.scenario.context_tokens
     flow = Traffic(question)
     weight_bytes = flow.weights.traffic_bytes(batch)
@@ -29,6 +36,8 @@ def traffic(question: Question, catalog: Catalog) -> dict[str, Any]:
     question.echo.take("weight_bytes", whole_bytes, "derived")
     question.echo.take("kv_cache_bytes", held.pool_bytes, "derived")
     say_counts(question, whole_bytes)
+    warn_of_drafts(question)
+    assume_release(flow)
     return {
         **identity(question),
         "batch_size": batch,
@@ -39,15 +48,16 @@ def traffic(question: Question, catalog: Catalog) -> dict[str, Any]:
         "by_kind": [{"kind": term.kind, "bytes": flow.term_bytes(term, batch, context)} for term in flow.whole.terms],
         "crossover_batch": flow.crossover(context),
         "ridge_batch": _ridge(question, flow),
+        "ridge_batch_with_cache": flow.ridge_with_cache(context),
         "arithmetic_intensity": flow.flops(flow.whole, batch, context) / (weight_bytes + cache_bytes),
         **_times(question, step, batch),
-        "prefill": _prefill(question, flow),
+        "prefill": _prefill(question, flow, step),
         "rank": _rank(flow, held, batch),
         "curve": _curve(question, flow, held, batch),
         "efficiency": _efficiency(question, flow, step, batch),
         "assumptions": question.assumptions,
         "warnings": question.warnings,
-        "derivation": _derivation(flow, batch, weight_bytes, cache_bytes),
+        "derivation": [*_derivation(flow, batch, weight_bytes, cache_bytes), *say_step(flow, step, batch)],
         "catalog_revision": catalog.revision,
         "calibration_revision": 0,
     }
@@ -77,6 +87,7 @@ def _times(question: Question, step: Step | None, batch: int) -> dict[str, Any]:
             "communication_seconds": step.communication,
             "overhead_seconds": step.overhead,
             "bound": step.bound,
+            "shares": step.shares,
             "interval_seconds": [step.seconds * (1 - step.spread), step.seconds * (1 + step.spread)],
         },
         "tokens_per_second": batch * question.scenario.layout.data / step.seconds,
@@ -91,12 +102,30 @@ def _ridge(question: Question, flow: Traffic) -> int | None:
     return ridge_batch(flow.weights, question.bandwidth, question.peak)
 
 
-def _prefill(question: Question, flow: Traffic) -> dict[str, Any]:
+def _prefill(question: Question, flow: Traffic, step: Step | None) -> dict[str, Any]:
     prompt = question.echo.take("prompt_tokens", question.scenario.context_tokens, "derived")
-    return flow.prefill(prompt, question.echo.take("prefill_sequences", 1))
+    own = question.scenario.model.context_tokens
+    if own and prompt > own >= question.scenario.limit_tokens:
+        question.warnings.append(
+            f"A prompt of {prompt:,} tokens is longer than the {own:,} the model was published for."
+        )
+    prefill = Prefill(flow, prompt, question.echo.take("prefill_sequences", 1))
+    timed, spread = prefill.time(step), flow.spread(flow.times.prefill_spread)
+    return {
+        "tokens": prefill.tokens,
+        "flops": prefill.work + prefill.attention,
+        "seconds": timed and timed.seconds,
+        "interval_seconds": timed and [timed.seconds * (1 - spread), timed.seconds * (1 + spread)],
+        "bound": timed and timed.bound,
+        "chunk_tokens": prefill.chunk_tokens,
+        "mixed_step_seconds": timed and timed.mixed,
+        "scores_per_head": prefill.scores_per_head,
+        "scores_bytes_if_materialised": prefill.written_bytes,
+        "scores_bytes_streaming": prefill.streamed_bytes,
+    }
 
 
-def _rank(flow: Traffic, held: Capacity, batch: int) -> dict[str, Any]:
+def _rank(flow: Traffic, held: Holding, batch: int) -> dict[str, Any]:
     """Traffic of the limiting rank; `held` was taken from a copy of its load, so it is looked up by stage."""
     load = flow.loads[held.load.stage]
     weight_bytes = flow.rank_weight_bytes(load, batch)
@@ -110,23 +139,27 @@ def _rank(flow: Traffic, held: Capacity, batch: int) -> dict[str, Any]:
     }
 
 
-def _curve(question: Question, flow: Traffic, held: Capacity, batch: int) -> list[dict[str, Any]] | None:
+def _curve(question: Question, flow: Traffic, held: Holding, batch: int) -> list[dict[str, Any]] | None:
     """Flat rows over the batches and contexts asked for, batches outermost; None where neither was."""
     asked = question.echo.asked
     batches, contexts = asked.get("curve_batch_sizes"), asked.get("curve_context_tokens")
     if batches is None and contexts is None:
         return None
-    context = question.scenario.context_tokens
+    context, prefix = question.scenario.context_tokens, question.scenario.prefix_tokens
+    if prefix and any(length <= prefix for length in contexts or ()):
+        detail = (
+            f"Every context of the curve must be above shared_prefix_tokens {prefix}: a sequence adds at least a token."
+        )
+        raise ValidationError(Fault("/curve_context_tokens", detail))
     return [_row(flow, held, b, c) for b in batches or [batch] for c in contexts or [context]]
 
 
-def _row(flow: Traffic, held: Capacity, batch: int, context: int) -> dict[str, Any]:
+def _row(flow: Traffic, held: Holding, batch: int, context: int) -> dict[str, Any]:
     step = flow.step(batch, context)
-    own = held.load.sequence_bytes(context) - held.load.prefix_bytes(context, flow.scenario.prefix_tokens)
     return {
         "batch_size": batch,
         "context_tokens": context,
-        "fits": held.overcommitted_bytes == 0 and held.prefix_bytes + batch * own <= held.pool_bytes,
+        "fits": held.fits(batch, context) and (held.starts or not flow.limit_asked),
         **_totals(flow.weights.traffic_bytes(batch), flow.cache_bytes(flow.whole, batch, context)),
         "step_seconds": step and step.seconds,
         "bound": step and step.bound,
@@ -141,8 +174,7 @@ def _efficiency(question: Question, flow: Traffic, step: Step | None, batch: int
     context = flow.scenario.context_tokens
     read = sum(flow.rank_weight_bytes(load, batch) + flow.cache_bytes(load, batch, context) for load in flow.loads)
     share = read / question.bandwidth / step.memory if step.memory else 1.0
-    policy = question.engine.step
-    return {"bandwidth": share, "compute": policy.compute_fraction, "source": "modelled", "measurements": 0}
+    return {"bandwidth": share, "compute": flow.times.compute_fraction, "source": "modelled", "measurements": 0}
 
 
 def _derivation(flow: Traffic, batch: int, weight_bytes: int, cache_bytes: int) -> list[str]:

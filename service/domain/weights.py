@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from service.domain.architecture import ModuleKind, Place, Shard
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from service.domain.precision import WeightFormat
 
 _STAGE_ENDS = {Place.FIRST: (True, False), Place.LAST: (False, True), Place.BOTH_ENDS: (True, True)}
+_OUTSIDE = (0,)
 _UNREAD = frozenset(
     {ModuleKind.EMBEDDING, ModuleKind.POSITION, ModuleKind.VISION, ModuleKind.AUDIO, ModuleKind.ENCODER}
 )
@@ -47,10 +48,23 @@ def rank_weights(architecture: Architecture, number: WeightFormat, layout: Layou
     """The fullest rank of each pipeline stage, in order of stages."""
     stages = stage_layers(architecture.layers, layout.pipeline)
     last = len(stages) - 1
-    return tuple(
+    ranks = tuple(
         _stage(architecture, number, layout, layers, first=stage == 0, last=stage == last)
         for stage, layers in enumerate(stages)
     )
+    if number.file_bytes is None:
+        return ranks
+    counted = _stage(architecture, number, ONE_GPU, range(architecture.layers), first=True, last=True).bytes
+    return tuple(_as_filed(rank, number.file_bytes, counted) for rank in ranks)
+
+
+def _as_filed(rank: RankWeights, file_bytes: int, counted_bytes: int) -> RankWeights:
+    """A rank's bytes in the proportion of what the file holds to what its config's shapes come to."""
+
+    def part(size: int) -> int:
+        return ceil_div(size * file_bytes, counted_bytes)
+
+    return replace(rank, bytes=part(rank.bytes), read_bytes=part(rank.read_bytes), expert_bytes=part(rank.expert_bytes))
 
 
 def _stage(  # noqa: PLR0913  # a stage is its layers and whether it is an end
@@ -60,18 +74,19 @@ def _stage(  # noqa: PLR0913  # a stage is its layers and whether it is an end
     for module in architecture.modules:
         if module.kind is ModuleKind.PREDICTION:
             continue
-        instances = _instances(module, layers, first=first, last=last)
-        if instances:
-            total.add(module, instances, layout, heads=last and architecture.tied)
+        held = _held(module, layers, first=first, last=last)
+        if held:
+            total.add(module, held, layout, heads=last and architecture.tied)
     return total.result()
 
 
-def _instances(module: Module, layers: range, *, first: bool, last: bool) -> int:
-    """How many layers' worth of the module stand on the stage."""
+def _held(module: Module, layers: range, *, first: bool, last: bool) -> tuple[int, ...]:
+    """The layers of the module that stand on the stage; one outside the layers is as one in layer 0."""
     if module.place is Place.LAYERS:
-        return sum(map(layers.__contains__, module.layers))
+        own = module.layers
+        return own if own and own[0] in layers and own[-1] in layers else tuple(filter(layers.__contains__, own))
     on_first, on_last = _STAGE_ENDS[module.place]
-    return int((first and on_first) or (last and on_last))
+    return _OUTSIDE if (first and on_first) or (last and on_last) else ()
 
 
 class _Tally:
@@ -85,11 +100,12 @@ class _Tally:
         self._row_bytes = 0
         self._expert_parameters = 0
 
-    def add(self, module: Module, layers: int, layout: Layout, *, heads: bool) -> None:
-        """Add `layers` layers' worth of a module as one rank of the layout holds it."""
+    def add(self, module: Module, held: tuple[int, ...], layout: Layout, *, heads: bool) -> None:
+        """Add these layers' parts of a module as one rank of the layout holds them."""
         rows, columns, per_layer = _on_rank(module, layout)
-        size = self._number.matrix_bytes(rows, columns, module.kind)
-        share = (layers * per_layer * rows * columns, layers * per_layer * size)
+        layers = len(held)
+        size = per_layer * self._number.held_bytes(module, rows, columns, held)
+        share = (layers * per_layer * rows * columns, size)
         self._held.append(share)
         if module.kind is ModuleKind.EXPERT:
             self._experts.append(share)
@@ -97,7 +113,7 @@ class _Tally:
         elif module.kind not in _UNREAD or (heads and module.kind is ModuleKind.EMBEDDING):
             self._read.append(share)
         if module.kind in {ModuleKind.EMBEDDING, ModuleKind.POSITION}:
-            self._row_bytes += self._number.matrix_bytes(1, columns, module.kind)
+            self._row_bytes += self._number.held_bytes(module, 1, columns, _OUTSIDE)
 
     def result(self) -> RankWeights:
         """The sums."""

@@ -44,6 +44,11 @@ def entry_faults(entry: Entry, schemas: CatalogSchemas, named_by: str = "the fil
     return found or _first(_unreadable(entry))
 
 
+def is_slug(text: str) -> bool:
+    """Whether a text can be the id of an entry."""
+    return _SLUG.fullmatch(text) is not None
+
+
 def _first(faults: Iterable[tuple[str, str]]) -> Faults:
     return list(islice(faults, MOST_FAULTS))
 
@@ -55,7 +60,7 @@ def _pairs(faults: Iterable[Fault]) -> Iterator[tuple[str, str]]:
 def _own_name(entry: Entry, named_by: str) -> Iterator[tuple[str, str]]:
     if entry.facts.get("id") != entry.id:
         yield "/id", f"is {str(entry.facts.get('id'))[:200]!r}, but {named_by} {entry.id[:200]!r}."
-    if not _SLUG.fullmatch(entry.id):
+    if not is_slug(entry.id):
         yield "/id", "an id is made of small letters, digits, dots, hyphens and underscores, at most 200."
 
 

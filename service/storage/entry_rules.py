@@ -47,7 +47,7 @@ def unknown_references(catalog: Snapshot, entry: Entry) -> Iterator[Fault]:
 
 
 def users_of(catalog: Snapshot, entry: Entry) -> tuple[str, ...]:
-    """At most three entries that name this one, as `instance aws-p5-48xlarge`; whoever deletes it leaves them alone."""
+    """Entries that name this one, at most three of a kind, as `instance aws-p5-48xlarge`."""
     used: Iterable[tuple[CatalogKind, str]] = {
         CatalogKind.GPU: ((CatalogKind.INSTANCE, "gpu"), (CatalogKind.GPU, "mig_parent")),
         CatalogKind.DTYPE: ((CatalogKind.MODEL, "weight_dtype"),),
@@ -60,7 +60,22 @@ def _references(entry: Entry) -> Iterator[tuple[str, CatalogKind, str]]:
     if entry.kind is CatalogKind.INSTANCE:
         yield "/gpu", CatalogKind.GPU, entry.facts["gpu"]
     if entry.kind is CatalogKind.MODEL:
-        yield "/checkpoint/dtype", CatalogKind.DTYPE, entry.facts["checkpoint"]["dtype"]
+        checkpoint = entry.facts["checkpoint"]
+        yield "/checkpoint/dtype", CatalogKind.DTYPE, checkpoint["dtype"]
+        for kind, name in (checkpoint.get("module_dtypes") or {}).items():
+            yield f"/checkpoint/module_dtypes/{kind}", CatalogKind.DTYPE, name
+    if entry.kind is CatalogKind.DTYPE:
+        yield from _formats_named(entry)
+
+
+def _formats_named(entry: Entry) -> Iterator[tuple[str, CatalogKind, str]]:
+    """The other formats that a format's matrices fall back to or that a file type gives to tensors."""
+    fallback, mix = (entry.facts.get("weight") or {}).get("fallback"), entry.facts.get("mix")
+    found = [("/weight/fallback", fallback)] if fallback else []
+    if mix:
+        found += [("/mix/base", mix["base"])]
+        found += [(f"/mix/rules/{i}/type", rule["type"]) for i, rule in enumerate(mix["rules"])]
+    yield from ((pointer, CatalogKind.DTYPE, name) for pointer, name in found if name != entry.id)
 
 
 def _lost(before: Mapping[str, Any], after: Mapping[str, Any], beginning: str, pointer: str) -> Iterator[Fault]:

@@ -34,7 +34,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a write left: the entry, None once it is deleted, and whether it was not there before."""
+    """What a write left: the entry as it is stored now, None once it is gone, and whether it was not there before."""
 
     entry: Entry | None
     created: bool
@@ -74,9 +74,10 @@ def _brought_up_to_date(session: Session, known: Snapshot) -> Snapshot:
 
 
 def _after(change: Change, before: Entry | None, revision: int | None) -> Entry | None:
-    if change.facts is None or revision is None:
-        return None if change.facts is None else before
-    return Entry(change.kind, change.id, change.facts, revision)
+    if change.facts is None:
+        return None
+    # Facts that were there already stay as they were spelled, in the order they were in.
+    return before if revision is None else Entry(change.kind, change.id, change.facts, revision)
 
 
 def _summary(change: Change, before: Entry | None) -> str:

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from service.domain import engines, gpu, model, precision
 from service.domain.catalog import CatalogKind, Entry
 from service.domain.catalog_rows import filter_values
-from service.domain.engines.plain import PlainEngine
+from service.domain.engines import Engine
 from service.domain.errors import (
     CatalogUnavailable,
     Fault,
@@ -26,9 +26,11 @@ from service.domain.errors import (
 )
 from service.domain.gpu import Gpu
 from service.domain.model import Model
+from service.domain.naming import NamedModel
 from service.domain.precision import NumberFormat
 from service.storage.catalog import CatalogDelta, StoredEntry, current_revision, read_entries
 from service.storage.database import read_session
+from service.storage.kindred import KindredNames, NameReader, Reading
 from service.storage.listing import Listing, page_ids
 from service.storage.names import NameIndex, NearestNames, fold, last_part, stated_names
 
@@ -83,13 +85,14 @@ class ValueCache:
 class _Kind:
     """Entries of one kind at one revision; never changed once a snapshot holds it."""
 
-    __slots__ = ("entries", "ids", "names", "nearest", "rows")
+    __slots__ = ("entries", "ids", "kindred", "names", "nearest", "rows")
 
     def __init__(self, other: _Kind | None = None) -> None:
         self.entries: dict[str, StoredEntry] = dict(other.entries) if other else {}
         self.rows: dict[str, tuple[Any, ...]] = dict(other.rows) if other else {}
         self.names: NameIndex = other.names.copy() if other else NameIndex()
         self.nearest: NearestNames | None = other.nearest if other else None
+        self.kindred: KindredNames | None = other.kindred if other else None
         self.ids: tuple[str, ...] | None = None
 
     def put(self, entry: StoredEntry) -> None:
@@ -122,6 +125,12 @@ class _Kind:
             self.nearest = NearestNames([*self.entries, *(name for name in self.names if "/" not in name)])
         return self.nearest
 
+    def read(self, folded: str) -> Reading | None:
+        """Where a name leads that may be a derivative's; None where nothing explains it."""
+        if self.kindred is None:
+            self.kindred = KindredNames([*self.entries, *self.names])
+        return NameReader(self.kindred, self.find, lambda i: json.loads(self.entries[i].facts_json)).read(folded)
+
 
 class Snapshot:
     """The catalog at one revision. Safe to share between threads: what it looks up does not change.
@@ -130,13 +139,14 @@ class Snapshot:
     raises UnknownModel, UnknownGpu, NotSupported for an engine or ValidationError, at the pointer given.
     """
 
-    __slots__ = ("_asked", "_kinds", "_values", "revision")
+    __slots__ = ("_asked", "_kinds", "_named", "_values", "revision")
 
     def __init__(self, revision: int, kinds: Mapping[CatalogKind, _Kind], values: ValueCache) -> None:
         self.revision = revision
         self._kinds = kinds
         self._values = values
         self._asked: dict[CatalogKind, dict[str, Any]] = {kind: {} for kind in CatalogKind}
+        self._named: dict[str, NamedModel] = {}
 
     @classmethod
     def empty(cls, values: ValueCache | None = None) -> Snapshot:
@@ -168,6 +178,22 @@ class Snapshot:
         """The model of that name; raises as well what its config is refused for, such as UnknownArchitecture."""
         return self._value(CatalogKind.MODEL, name, pointer, model.from_facts)
 
+    def named_model(self, name: str, pointer: str = "/model") -> NamedModel:
+        """The model that a name leads to, a derivative's to its base, with the number formats that the name states.
+
+        Raises UnknownModel where nothing explains the name, or where it has several readings or an unclear format.
+        """
+        return self._named.get(name) or _kept(self._named, name, self._read_name(name, pointer))
+
+    def _read_name(self, name: str, pointer: str) -> NamedModel:
+        models = self._kinds[CatalogKind.MODEL]
+        reading = None if models.find(name) else models.read(fold(name.strip()))
+        if reading is None:
+            return NamedModel(self.model(name, pointer))
+        if len(reading.ids) > 1:
+            raise _unknown(CatalogKind.MODEL, name, pointer, reading.ids, models)
+        return reading.named(name, self.model(reading.ids[0], pointer), pointer)
+
     def gpu(self, name: str, pointer: str = "/gpu") -> Gpu:
         """The device of that name."""
         return self._value(CatalogKind.GPU, name, pointer, gpu.from_facts)
@@ -176,7 +202,7 @@ class Snapshot:
         """The number format of that name."""
         return self._value(CatalogKind.DTYPE, name, pointer, precision.from_facts)
 
-    def engine(self, name: str, pointer: str = "/engine") -> PlainEngine:
+    def engine(self, name: str, pointer: str = "/engine") -> Engine:
         """The policy of that engine."""
         return self._value(CatalogKind.ENGINE, name, pointer, engines.from_facts)
 
@@ -219,15 +245,13 @@ class Snapshot:
         """Prepare the search for nearest names, which the first mistyped name would otherwise wait for."""
         for kind in self._kinds.values():
             kind.index()
+        self._kinds[CatalogKind.MODEL].read("")
 
     def _value(self, kind: CatalogKind, name: str, pointer: str, build: Callable[[Entry], Value]) -> Value:
         asked = self._asked[kind]
         value: Value | None = asked.get(name)
         if value is None:
-            value = self._values.get(self.stored(kind, name, pointer), build)
-            if len(asked) >= _NAMES_KEPT:
-                asked.clear()
-            asked[name] = value
+            value = _kept(asked, name, self._values.get(self.stored(kind, name, pointer), build))
         return value
 
     def stored(self, kind: CatalogKind, name: str, pointer: str = "") -> StoredEntry:
@@ -324,6 +348,13 @@ class SnapshotKeeper:
         self._failing = False
 
 
+def _kept(asked: dict[str, Value], name: str, value: Value) -> Value:
+    if len(asked) >= _NAMES_KEPT:
+        asked.clear()
+    asked[name] = value
+    return value
+
+
 def parsed(entry: StoredEntry) -> Entry:
     """The entry with its facts read from JSON."""
     return Entry(entry.kind, entry.id, json.loads(entry.facts_json), entry.revision)
@@ -341,13 +372,13 @@ def _changed(old: _Kind, kind: CatalogKind, delta: CatalogDelta) -> _Kind:
 
 
 def _suggest(old: _Kind, new: _Kind, entry: StoredEntry) -> None:
-    """Take the names that an entry brought into the index that snapshots share."""
-    nearest = new.nearest
-    if nearest is None:
-        return
-    for name in (entry.id, *stated_names(entry.id, json.loads(entry.facts_json))):
+    """Take the names that an entry brought into the indexes that snapshots share."""
+    indexes = [index for index in (new.nearest, new.kindred) if index is not None]
+    names = stated_names(entry.id, json.loads(entry.facts_json)) if indexes else []
+    for name in names:
         if not old.find(name) and new.find(name):
-            nearest.add(name)
+            for index in indexes:
+                index.add(name)
 
 
 def _unknown(kind: CatalogKind, name: str, pointer: str, found: tuple[str, ...], entries: _Kind) -> QuoteError:

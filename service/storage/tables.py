@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Any, ClassVar, Final
+from uuid import UUID
 
-from sqlalchemy import JSON, CheckConstraint, ForeignKey, Index, Integer, MetaData, String, Text
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Text,
+    text,
+)
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import TypeEngine
 
@@ -114,3 +128,98 @@ class AuditEvent(Base):
     note: Mapped[str | None] = mapped_column(Text)
 
     __table_args__ = (Index(None, "happened_at"),)
+
+
+class Measurement(Base):
+    """One row as a probe sent it, in its normal form, with what it was last taken for.
+
+    `gpu_name` and `model_name` are folded: what a catalog that learns is asked again. `digest` tells a repeat from
+    another row of the same id.
+    """
+
+    __tablename__ = "measurement"
+
+    seq: Mapped[int] = mapped_column(BigInteger().with_variant(Integer, "sqlite"), primary_key=True)
+    id: Mapped[UUID] = mapped_column(unique=True)
+    probe_id: Mapped[UUID]
+    kind: Mapped[str] = mapped_column(String(64))
+    measured_at: Mapped[datetime]
+    received_at: Mapped[datetime]
+    token_id: Mapped[str] = mapped_column(String(16))
+    gpu_name: Mapped[str | None] = mapped_column(Slug)
+    model_name: Mapped[str | None] = mapped_column(Slug)
+    engine: Mapped[str | None] = mapped_column(Slug)
+    verdict: Mapped[str] = mapped_column(String(16))
+    detail: Mapped[str | None] = mapped_column(Text)
+    catalog_revision: Mapped[int]
+    clock_skew_seconds: Mapped[float | None]
+    digest: Mapped[bytes] = mapped_column(LargeBinary(16))
+    content: Mapped[str] = mapped_column(Text)
+
+    __table_args__ = (
+        Index(None, "measured_at", "seq"),
+        Index(None, "gpu_name", "measured_at", "seq"),
+        Index(None, "model_name", "measured_at", "seq"),
+        Index(None, "probe_id", "measured_at", "seq"),
+        Index(
+            None,
+            "verdict",
+            "measured_at",
+            "seq",
+            # Few are not accepted; an index of the many would cost every insert and be read by nobody.
+            sqlite_where=text("verdict <> 'accepted'"),
+            postgresql_where=text("verdict <> 'accepted'"),
+        ),
+    )
+
+
+class MeasurementName(Base):
+    """A name that rows gave a GPU or a model, and the entry it led to when they were last judged.
+
+    While `pending`, rows after (`done_at`, `done_seq`) still wait to be judged by what the name leads to now.
+    """
+
+    __tablename__ = "measurement_name"
+
+    kind: Mapped[str] = mapped_column(Kind, primary_key=True)
+    name: Mapped[str] = mapped_column(Slug, primary_key=True)
+    entry_id: Mapped[str | None] = mapped_column(Slug)
+    entry_revision: Mapped[int | None]
+    pending: Mapped[bool] = mapped_column(Boolean)
+    done_at: Mapped[datetime | None]
+    done_seq: Mapped[int] = mapped_column(BigInteger)
+
+
+class MeasurementProbe(Base):
+    """Who reported, when, and how much of it was taken for what: kept with each insert, so that nobody counts rows."""
+
+    __tablename__ = "measurement_probe"
+
+    probe_id: Mapped[UUID] = mapped_column(primary_key=True)
+    first_received_at: Mapped[datetime]
+    last_received_at: Mapped[datetime]
+    last_measured_at: Mapped[datetime]
+    accepted: Mapped[int] = mapped_column(BigInteger)
+    unmatched: Mapped[int] = mapped_column(BigInteger)
+    quarantined: Mapped[int] = mapped_column(BigInteger)
+
+
+class MeasurementState(Base):
+    """One row: no row was judged by an older catalog or by older rules than these, but those of pending names."""
+
+    __tablename__ = "measurement_state"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    catalog_revision: Mapped[int]
+    rules: Mapped[int]
+
+
+class UploadBudget(Base):
+    """What a token sent in the minute it last sent something in; minutes are counted from 1970."""
+
+    __tablename__ = "upload_budget"
+
+    token_id: Mapped[str] = mapped_column(String(16), primary_key=True)
+    minute: Mapped[int] = mapped_column(BigInteger)
+    rows_sent: Mapped[int] = mapped_column(BigInteger)
+    bytes_sent: Mapped[int] = mapped_column(BigInteger)

@@ -42,6 +42,8 @@ class Scope(StrEnum):
     """Read where a setting has closed reading; every token may."""
     CATALOG_WRITE = "catalog:write"
     """Create, change and delete entries of the catalog."""
+    MEASUREMENTS_WRITE = "measurements:write"
+    """Upload measurements."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ between memory and files (gunicorn.conf.py sets it). Labels are route templates,
 
 import os
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from prometheus_client import (
@@ -42,9 +42,18 @@ DURATION = Histogram(
     buckets=SECONDS,
     registry=OWN,
 )
+MEASUREMENTS = Counter(
+    "kvquote_measurements_total", "Rows of uploads by their verdict.", ["verdict"], registry=OWN
+)  # fmt: skip
 
 # labels() takes a lock and builds a tuple of strings each time; the children it returns are permanent.
 _children: dict[tuple[str, str, str], tuple[Counter, Histogram]] = {}
+
+
+def count_measurements(verdicts: Mapping[str, int]) -> None:
+    """Count the rows of an answered upload; verdicts are a closed set."""
+    for verdict, rows in verdicts.items():
+        MEASUREMENTS.labels(verdict).inc(rows)
 
 
 class Revisions(Protocol):
@@ -81,7 +90,7 @@ def exposition(accept: str, revision: Revisions) -> tuple[bytes, str]:
 def _collectors() -> Sequence[Collector]:
     if "PROMETHEUS_MULTIPROC_DIR" in os.environ:
         return [MultiProcessCollector(None)]  # type: ignore[no-untyped-call]  # its constructor is not annotated
-    return [REQUESTS, DURATION, PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR]
+    return [REQUESTS, DURATION, MEASUREMENTS, PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR]
 
 
 class _Gauges(Collector):

@@ -1,7 +1,7 @@
 """Stand-ins for the catalog's keeper: one without a catalog, one whose questions fail as they are told to."""
 
 from service.domain.errors import CatalogUnavailable
-from service.domain.question import Catalog
+from service.storage.snapshot import Snapshot
 
 
 class EmptyKeeper:
@@ -10,7 +10,7 @@ class EmptyKeeper:
     def __init__(self) -> None:
         self.refreshes = 0
 
-    def current(self) -> Catalog:
+    def current(self) -> Snapshot:
         raise CatalogUnavailable.at("", "The catalog has not been read yet.")
 
     def refresh(self) -> bool:
@@ -28,5 +28,5 @@ class FailingKeeper(EmptyKeeper):
         super().__init__()
         self._error = error
 
-    def current(self) -> Catalog:
+    def current(self) -> Snapshot:
         raise self._error

@@ -79,7 +79,14 @@ def test_an_allowed_origin_may_read_the_headers_it_needs(client_with: ClientMake
     response = client.get("/livez", headers={"Origin": ORIGIN})
 
     assert response.headers["Access-Control-Allow-Origin"] == ORIGIN
-    assert set(response.headers["Access-Control-Expose-Headers"].split(", ")) == {"ETag", "Retry-After", "X-Request-ID"}
+    assert set(response.headers["Access-Control-Expose-Headers"].split(", ")) == {
+        "ETag",
+        "Link",
+        "Location",
+        "Retry-After",
+        "WWW-Authenticate",
+        "X-Request-ID",
+    }
     assert "Access-Control-Allow-Credentials" not in response.headers
 
 

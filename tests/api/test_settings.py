@@ -29,8 +29,13 @@ def test_every_setting_has_a_variable() -> None:
         "KVQUOTE_LOG_LEVEL": "warning",
         "KVQUOTE_LOG_FORMAT": "console",
         "KVQUOTE_CATALOG_REFRESH_SECONDS": "0.5",
+        "KVQUOTE_TOKEN_CACHE_SECONDS": "0.25",
+        "KVQUOTE_OPEN_READS": "false",
         "KVQUOTE_MAX_BODY_BYTES": "2048",
         "KVQUOTE_MAX_JSON_DEPTH": "64",
+        "KVQUOTE_UPLOAD_ROWS_PER_MINUTE": "5000",
+        "KVQUOTE_UPLOAD_BYTES_PER_MINUTE": "1000000",
+        "KVQUOTE_MEASUREMENTS_KEPT_DAYS": "90",
     }
 
     settings, usual = Settings.from_environment(given), Settings(workers=1)

@@ -5,7 +5,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from service.domain.catalog import CatalogKind
+from service.storage.canonical import compact_json
+from service.storage.catalog import CatalogDelta, StoredEntry
 from service.storage.catalog_yaml import read_yaml
+from service.storage.snapshot import Snapshot
 
 CATALOG = Path(__file__).resolve().parents[2] / "catalog"
 HERE = Path(__file__).resolve().parent
@@ -51,3 +55,14 @@ def names(facts: Facts) -> set[str]:
 
 def near(value: float, wanted: float, tolerance: float = 0.03) -> bool:
     return abs(value - wanted) <= tolerance * wanted
+
+
+@cache
+def snapshot() -> Snapshot:
+    """The whole catalog as the service answers from it, with its own index of names."""
+    stored = tuple(
+        StoredEntry(CatalogKind(kind), name, compact_json(facts).encode(), 1)
+        for kind in KINDS
+        for name, facts in entries(kind).items()
+    )
+    return Snapshot.empty().advanced(CatalogDelta(1, stored, ()))

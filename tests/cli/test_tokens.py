@@ -101,7 +101,10 @@ def test_when_the_last_token_is_revoked_another_can_be_made(
 @pytest.mark.parametrize(
     "arguments, complaint",
     [
-        (["create", "--name", "ci", "--scope", "all"], "There is no scope 'all'. There are: read, catalog:write."),
+        (
+            ["create", "--name", "ci", "--scope", "all"],
+            "There is no scope 'all'. There are: read, catalog:write, measurements:write.",
+        ),
         (["create", "--name", " ", "--scope", "read"], "A name has 1 to 100 characters"),
         (["create", "--name", "a\nb", "--scope", "read"], "A name has 1 to 100 characters"),
         (["create", "--name", "x" * 101, "--scope", "read"], "A name has 1 to 100 characters"),

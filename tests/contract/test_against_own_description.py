@@ -20,7 +20,7 @@ from service.app import RESOURCES
 if TYPE_CHECKING:
     from flask import Flask
 
-METHODS = {"get", "post"}
+METHODS = {"get", "post", "put", "delete"}
 OPERATIONS = [
     (method.upper(), path)
     for path, methods in openapi.build(RESOURCES)["paths"].items()

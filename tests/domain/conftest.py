@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from service.domain import gpu, model, precision
+from service.domain import engines, gpu, model, precision
 from service.domain.catalog import CatalogKind, Entry
-from service.domain.engines import plain
+from service.domain.engines import Engine
+from service.domain.naming import NamedModel
 from service.domain.question import resolve
 from service.domain.quote import fit
 from service.domain.traffic_quote import traffic
@@ -28,6 +29,9 @@ class Shelf:
     def model(self, name: str) -> model.Model:
         return model.from_facts(entry(CatalogKind.MODEL, name))
 
+    def named_model(self, name: str, pointer: str = "/model") -> NamedModel:  # noqa: ARG002  # as the protocol
+        return NamedModel(self.model(name))
+
     @cache  # noqa: B019
     def gpu(self, name: str) -> gpu.Gpu:
         return gpu.from_facts(entry(CatalogKind.GPU, name))
@@ -37,8 +41,8 @@ class Shelf:
         return precision.from_facts(entry(CatalogKind.DTYPE, name))
 
     @cache  # noqa: B019
-    def engine(self, name: str) -> plain.PlainEngine:
-        return plain.from_facts(entry(CatalogKind.ENGINE, name))
+    def engine(self, name: str) -> Engine:
+        return engines.from_facts(entry(CatalogKind.ENGINE, name))
 
 
 def entry(kind: CatalogKind, name: str) -> Entry:

@@ -93,7 +93,8 @@ def test_a_format_says_what_it_is_for() -> None:
     ]
 
 
-def test_an_engine_shows_since_when_its_newest_rules_hold() -> None:
-    shown = row(CatalogKind.ENGINE, versions=[{"since": None}, {"since": "0.11"}])
+def test_an_engine_shows_its_newest_version_where_it_has_versions() -> None:
+    shown = row(CatalogKind.ENGINE, releases={"published": ["0.10.2", "0.11.0"]})
 
-    assert (shown["newest_rules_since"], shown["rule_versions"]) == ("0.11", 2)
+    assert (shown["newest_version"], shown["known_versions"]) == ("0.11.0", 2)
+    assert (row(CatalogKind.ENGINE)["newest_version"], row(CatalogKind.ENGINE)["known_versions"]) == (None, 0)

@@ -1,13 +1,17 @@
 """One behaviour of `/traffic` a test, on models and devices of the catalog."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.domain.holding import hold
 from service.domain.question import resolve
+from service.domain.quote import fit
 from service.domain.traffic_quote import traffic
+from service.domain.units import ceil_div
 from tests.domain.conftest import Ask, Shelf
 
 A100 = {"model": "llama-2-7b", "gpu": "a100-sxm-80gb", "context_tokens": 4096}
@@ -111,6 +115,109 @@ def test_replicas_multiply_tokens_a_second_only(ask_traffic: Ask) -> None:
     assert two["total_traffic_bytes"] == one["total_traffic_bytes"]
 
 
+def test_shares_of_a_step_add_up(ask_traffic: Ask) -> None:
+    step = ask_traffic(**A100, batch_size=28, tensor_parallel=2)["step"]
+    assert sum(step["shares"].values()) == pytest.approx(1)
+    assert step["shares"]["communication"] * step["seconds"] == pytest.approx(step["communication_seconds"])
+    assert step["shares"]["compute"] == 0
+
+
+def test_a_step_of_many_sequences_is_bound_by_work(ask_traffic: Ask) -> None:
+    question = {"model": "llama-3.1-70b-instruct", "gpu": "h100-sxm-80gb", "context_tokens": 1}
+    step = ask_traffic(**question, batch_size=512)["step"]
+    assert step["bound"] == "compute"
+    assert step["shares"]["weights"] == 0
+
+
+def test_with_a_cache_of_its_own_for_every_head_no_batch_is_bound_by_work(ask_traffic: Ask) -> None:
+    assert ask_traffic(**A100)["ridge_batch_with_cache"] is None
+
+
+def test_the_ridge_with_cache_is_the_first_batch_whose_work_takes_longer(ask_traffic: Ask) -> None:
+    question = {"model": "llama-3.1-8b-instruct", "gpu": "h100-sxm-80gb", "context_tokens": 128}
+    ridge = ask_traffic(**question)["ridge_batch_with_cache"]
+    assert ridge > ask_traffic(**question)["ridge_batch"]
+    at, before = (intensity(ask_traffic(**question, batch_size=n)) for n in (ridge, ridge - 1))
+    assert at >= 989.4e12 / 3.35e12 > before
+
+
+def intensity(answer: dict[str, Any]) -> float:
+    return float(answer["arithmetic_intensity"])
+
+
+def test_fewer_experts_are_timed_than_counted(ask_traffic: Ask) -> None:
+    question = {"model": "mixtral-8x7b-v0.1", "gpu": "h200-sxm-141gb", "context_tokens": 16, "batch_size": 64}
+    answer = ask_traffic(**question)
+    expert = 3 * 4096 * 14336 * 32 * 2
+    unread = 0.15 * 8 * expert * (1 - 0.75**64)
+    rate = 0.84 * 4.8e12
+    kept = answer["cache_traffic_bytes"] + answer["other_traffic_bytes"]
+    seconds = (answer["weight_traffic_bytes"] - unread) / rate + kept / (0.85 * 4.8e12)
+    assert answer["step"]["memory_seconds"] == pytest.approx(seconds)
+
+
+def test_a_model_of_small_experts_has_the_widest_interval(ask_traffic: Ask) -> None:
+    spreads = []
+    for model in ("llama-2-7b", "mixtral-8x7b-v0.1", "qwen3-30b-a3b"):
+        step = ask_traffic(model=model, gpu="h200-sxm-141gb", context_tokens=1024, batch_size=4)["step"]
+        spreads.append(round(step["interval_seconds"][1] / step["seconds"] - 1, 3))
+    assert spreads == [0.25, 0.35, 0.50]
+
+
+def test_an_all_reduce_without_nvlink_costs_a_prefill_seconds(ask_traffic: Ask) -> None:
+    question = {"model": "llama-3.1-70b-instruct", "weight_dtype": "fp8", "engine": "vllm", "prompt_tokens": 2048}
+    slow, fast = (
+        ask_traffic(**question, gpu=gpu, tensor_parallel=4, context_tokens=2048)["prefill"]
+        for gpu in ("l40s", "h100-sxm-80gb")
+    )
+    assert slow["bound"] == "communication"
+    assert slow["seconds"] > 10 * fast["seconds"]
+
+
+def test_a_long_prompt_is_read_in_chunks(ask_traffic: Ask) -> None:
+    question = {"model": "llama-3.1-8b-instruct", "gpu": "h100-sxm-80gb", "engine": "vllm", "context_tokens": 32768}
+    own, asked = ask_traffic(**question), ask_traffic(**question, max_batched_tokens=1024)
+    assert own["prefill"]["chunk_tokens"] == 8192
+    assert asked["prefill"]["chunk_tokens"] == 1024
+    assert asked["prefill"]["seconds"] > own["prefill"]["seconds"]
+
+
+def test_a_step_that_takes_a_chunk_along_is_longer(ask_traffic: Ask) -> None:
+    question = {"model": "llama-3.1-8b-instruct", "gpu": "h100-sxm-80gb", "engine": "vllm", "context_tokens": 8192}
+    answer = ask_traffic(**question, batch_size=32)
+    mixed = answer["prefill"]["mixed_step_seconds"]
+    assert answer["step"]["seconds"] < mixed <= answer["step"]["seconds"] + answer["prefill"]["seconds"]
+
+
+def test_a_kernel_of_sixteen_bits_reads_a_prompt_at_their_peak(ask_traffic: Ask) -> None:
+    question = {"model": "llama-3.1-8b-instruct", "engine": "vllm", "weight_dtype": "nvfp4", "context_tokens": 4096}
+    wide, narrow = (ask_traffic(**question, gpu=gpu)["prefill"] for gpu in ("gb10-dgx-spark", "b200-sxm-180gb"))
+    assert wide["flops"] / wide["seconds"] < 119e12
+    assert narrow["flops"] / narrow["seconds"] > 2250e12 / 4
+
+
+def test_the_derivation_says_what_the_seconds_are_made_of(ask_traffic: Ask) -> None:
+    lines = ask_traffic(**A100, batch_size=28, tensor_parallel=2)["derivation"]
+    assert "fixed: 32 layers x 41.0 us + 28 sequences x 26.0 us = 2.040 ms" in lines
+    assert "64 all-reduces x (6.9 us + 229,376 B at 184.0 GB/s) = 0.521 ms" in lines
+    assert lines[-1].endswith("a step, give or take 25%")
+
+
+def test_an_answer_says_that_times_of_an_unnamed_release_are_older(ask_traffic: Ask) -> None:
+    question = {"model": "llama-3.1-8b-instruct", "gpu": "rtx-4090", "engine": "llama.cpp", "context_tokens": 512}
+    unnamed, named = ask_traffic(**question), ask_traffic(**question, engine_version="b9459")
+    assert any("engine_version" in line for line in unnamed["assumptions"])
+    assert not any("engine_version" in line for line in named["assumptions"])
+    assert named["step"]["seconds"] < unnamed["step"]["seconds"]
+
+
+def test_drafts_are_said_to_be_left_out(ask_traffic: Ask) -> None:
+    question = {"model": "llama-3.1-8b-instruct", "gpu": "h100-sxm-80gb", "engine": "vllm", "context_tokens": 4096}
+    drafted = ask_traffic(**question, speculative_method="ngram", speculative_tokens=4)
+    assert any("drafts" in warning for warning in drafted["warnings"])
+    assert not any("drafts" in warning for warning in ask_traffic(**question)["warnings"])
+
+
 QUESTIONS = st.fixed_dictionaries(
     {
         "model": st.sampled_from(["llama-2-7b", "mixtral-8x7b-v0.1", "gemma-2-9b", "mistral-7b-v0.1"]),
@@ -141,10 +248,47 @@ def test_more_bandwidth_is_never_slower(question: dict[str, Any]) -> None:
 
 
 @given(QUESTIONS)
-def test_a_step_falls_with_tensor_parallel_by_less_than_the_ranks(question: dict[str, Any]) -> None:
+def test_ranks_never_speed_a_step_up_by_more_than_their_number(question: dict[str, Any]) -> None:
     one = ask(question | {"tensor_parallel": 1})["step"]["seconds"]
     two = ask(question | {"tensor_parallel": 2})["step"]["seconds"]
     assert two > one / 2
+
+
+@given(
+    st.sampled_from(["a100-sxm-80gb", "h100-sxm-80gb", "h200-sxm-141gb", "b200-sxm-180gb"]),
+    st.sampled_from(["none", "vllm"]),
+    st.integers(1, 64),
+    st.integers(1, 1 << 14),
+)
+def test_a_step_falls_with_ranks_that_are_linked(gpu: str, engine: str, batch: int, length: int) -> None:
+    question = {"model": "llama-3.1-70b-instruct", "gpu": gpu, "engine": engine, "context_tokens": length}
+    seconds = [ask(question | {"batch_size": batch, "tensor_parallel": n})["step"]["seconds"] for n in (1, 2, 4, 8)]
+    assert all(fewer > more > fewer / 2 for fewer, more in pairwise(seconds))
+
+
+@given(st.integers(4096, 1 << 17), st.integers(1, 64))
+def test_windowed_layers_stop_growing_with_the_context(length: int, batch: int) -> None:
+    kinds = [
+        {kind["kind"]: kind["bytes"] for kind in answer["by_kind"]}
+        for answer in (
+            ask({"model": "gemma-2-9b", "gpu": "h100-sxm-80gb", "context_tokens": n, "batch_size": batch})
+            for n in (length, 2 * length)
+        )
+    ]
+    assert kinds[0]["sliding"] == kinds[1]["sliding"]
+    assert kinds[1]["full"] == 2 * kinds[0]["full"]
+
+
+@given(QUESTIONS)
+def test_bytes_are_the_ledgers_own(question: dict[str, Any]) -> None:
+    """A rank reads what it holds of dense weights, but for gathered rows, and every byte of its sequences' caches."""
+    question = question | {"model": "llama-3.1-8b-instruct", "batch_size": 1, "pipeline_parallel": 1}
+    load = hold(resolve(question, SHELF)).load
+    ledger = fit(resolve(question, SHELF), SHELF)["ledger"]["parts"]
+    read, parts = ask(question)["rank"], {part["name"]: part["bytes"] for part in ledger}
+    rows = ceil_div(128256, question["tensor_parallel"]) * 4096 * 2
+    assert read["weight_traffic_bytes"] == parts["weights"] - rows + 4096 * 2
+    assert read["cache_traffic_bytes"] == load.sequence_bytes(question["context_tokens"])
 
 
 @given(QUESTIONS)

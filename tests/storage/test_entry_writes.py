@@ -51,7 +51,7 @@ def test_a_change_says_which_fields_it_changed(sessions: sessionmaker[Session], 
 
     written = write(sessions, writer, gpu_change(name="renamed"))
 
-    assert (written.created, written.entry and written.entry.revision) == (False, 2)
+    assert written == Written(Entry(GPU, "a100", gpu_facts(name="renamed"), 2), created=False)
     with read_session(sessions) as session:
         assert session.get_one(CatalogRevision, 2).summary == 'changed gpu a100: name: "A100" -> "renamed"'
 
@@ -66,11 +66,14 @@ def test_a_change_of_many_fields_names_the_first(sessions: sessionmaker[Session]
 
 
 def test_what_is_there_already_makes_no_revision(sessions: sessionmaker[Session], writer: Writer) -> None:
-    first = write(sessions, writer, gpu_change())
+    write(sessions, writer, gpu_change())
+    reordered = Change(GPU, "a100", dict(reversed(gpu_facts().items())))
 
-    again = write(sessions, writer, gpu_change())
+    again = write(sessions, writer, reordered)
 
-    assert (again.entry, again.created) == (first.entry, False)
+    assert again == Written(Entry(GPU, "a100", gpu_facts(), 1), created=False)
+    assert again.entry
+    assert list(again.entry.facts) == list(gpu_facts())
     with read_session(sessions) as session:
         assert len(session.scalars(select(AuditEvent).where(AuditEvent.subject == "gpu/a100")).all()) == 1
 

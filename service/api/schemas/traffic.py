@@ -20,6 +20,7 @@ from service.api.schemas.answer_parts import (
 )
 
 _BOUND = "memory, compute or communication."
+_STEP_BOUND = "memory, compute, communication or overhead."
 
 
 class KindTraffic(AnswerSchema):
@@ -27,6 +28,16 @@ class KindTraffic(AnswerSchema):
 
     kind = text("full, sliding, chunked, latent, indexer, cross or recurrent.")
     bytes = whole("Read by one step, whole model.")
+
+
+class StepShares(AnswerSchema):
+    """What each term is of a step; together 1."""
+
+    weights = number("Reading weights, where that is longer than multiplying.")
+    compute = number("Multiplying, where that is longer than reading weights.")
+    cache = number("Reading the cache and writing what the step adds.")
+    communication = number("Between ranks.")
+    overhead = number("Launching, sampling, scheduling.")
 
 
 class Step(AnswerSchema):
@@ -37,7 +48,8 @@ class Step(AnswerSchema):
     compute_seconds = number("Multiplying.")
     communication_seconds = number("Between ranks.")
     overhead_seconds = number("Launching, sampling, scheduling.")
-    bound = text(_BOUND)
+    bound = text(_STEP_BOUND)
+    shares = part(StepShares(), "Of the seconds.")
     interval_seconds = bounds(fields.Float(), "Low and high.")
 
 
@@ -49,6 +61,8 @@ class Prefill(AnswerSchema):
     seconds = number("null without bandwidth and peak.", null=True)
     interval_seconds = bounds(fields.Float(), "Low and high.", null=True)
     bound = text(_BOUND, null=True)
+    chunk_tokens = whole("Tokens of prompts that one step takes.", least=1)
+    mixed_step_seconds = number("A decode step with such a chunk; null without bandwidth and peak.", null=True)
     scores_per_head = whole("prompt_tokens squared.")
     scores_bytes_if_materialised = whole("Attention scores, if they were written out.")
     scores_bytes_streaming = whole("Running maxima and sums, as they are kept instead.")
@@ -76,7 +90,7 @@ class CurveRow(AnswerSchema):
     weight_share = number("Of the total.")
     cache_share = number("Of the total.")
     step_seconds = number("null without bandwidth and peak.", null=True)
-    bound = text(_BOUND, null=True)
+    bound = text(_STEP_BOUND, null=True)
     tokens_per_second = number("The deployment's; null without bandwidth and peak.", null=True)
 
 
@@ -109,6 +123,7 @@ class TrafficAnswer(AnswerSchema):
     by_kind = rows(KindTraffic(), "Cache traffic by kind.")
     crossover_batch = whole("First batch whose cache traffic passes the weight traffic; null if never.", null=True)
     ridge_batch = whole("Smallest compute-bound batch, weights only; null without bandwidth and peak.", null=True)
+    ridge_batch_with_cache = whole("The same with the cache read too; null if no batch gets there.", null=True)
     arithmetic_intensity = number("Operations per byte read.")
     step = part(Step(), "null without bandwidth and peak.", null=True)
     tokens_per_second = number("The deployment's; null without bandwidth and peak.", null=True)

@@ -33,6 +33,8 @@ class CacheSpec(ABC):
     __slots__ = ()
 
     kind: ClassVar[CacheKind]
+    attends: ClassVar[bool] = True
+    """Whether query heads score its tokens; an indexer and recurrent state serve attention or stand in for it."""
 
     kv_heads: int
     """Heads that the cache is divided by under tensor parallelism; 1 where one vector serves all heads."""
@@ -62,7 +64,7 @@ class CacheSpec(ABC):
     def row_bytes(self, number: CacheFormat) -> Fraction:
         """Bytes of one token in one layer, exact: keys and values are rows of their own (accounting 4.1)."""
         keys, values = self.kv_heads * self.key_width, self.kv_heads * self.value_width
-        return Fraction(number.row_bytes(keys)) + Fraction(number.row_bytes(values))
+        return Fraction(number.row_bytes(keys)) + Fraction(number.value_bytes(values))
 
     def sequence_bytes(self, number: CacheFormat, context_tokens: int) -> Fraction:
         """Bytes of one sequence of that length in one layer, exact and without pages."""
@@ -74,6 +76,19 @@ class CacheSpec(ABC):
         Where values are read from the keys, a value is as wide as its key.
         """
         return 2 * query_heads * (self.key_width + (self.value_width or self.key_width))
+
+    def prefill_flops(self, query_heads: int) -> int:
+        """The same while a prompt is read."""
+        return self.score_flops(query_heads)
+
+    def tokens_shared(self, context_tokens: int, prefix_tokens: int) -> int:
+        """Of the tokens held of a sequence, those of a prefix that all sequences share."""
+        gone = 0 if self.window_tokens is None else max(0, context_tokens - self.window_tokens)
+        return max(0, prefix_tokens - gone)
+
+    def tokens_shared_read(self, context_tokens: int, prefix_tokens: int) -> int:
+        """Of the tokens that a decode step reads, those that it reads once for all sequences."""
+        return min(self.tokens_shared(context_tokens, prefix_tokens), self.tokens_read(context_tokens))
 
     @abstractmethod
     def on_rank(self, tensor_parallel: int) -> Self:

@@ -23,6 +23,11 @@ class ChunkedCache(CacheSpec):
         """From the start of the last token's chunk, itself included (accounting 8.1)."""
         return (context_tokens - 1) % self.window_tokens + 1 if context_tokens else 0
 
+    def tokens_shared(self, context_tokens: int, prefix_tokens: int) -> int:
+        """Those in the chunk of the last token."""
+        start = (context_tokens - 1) // self.window_tokens * self.window_tokens if context_tokens else 0
+        return max(0, prefix_tokens - start)
+
     def on_rank(self, tensor_parallel: int) -> Self:
         """Heads divided, then replicated."""
         return replace(self, kv_heads=heads_on_rank(self.kv_heads, tensor_parallel))

@@ -23,6 +23,10 @@ class CrossCache(CacheSpec):
         """The encoder's tokens."""
         return self.window_tokens
 
+    def tokens_shared(self, context_tokens: int, prefix_tokens: int) -> int:  # noqa: ARG002  # each has its own
+        """None."""
+        return 0
+
     def on_rank(self, tensor_parallel: int) -> Self:
         """Heads divided, then replicated."""
         return replace(self, kv_heads=heads_on_rank(self.kv_heads, tensor_parallel))

@@ -25,10 +25,15 @@ class IndexerCache(CacheSpec):
     value_width: int = field(default=0, init=False)
 
     kind: ClassVar[CacheKind] = CacheKind.INDEXER
+    attends: ClassVar[bool] = False
 
     def tokens_held(self, context_tokens: int) -> int:
         """Tokens that a finished key stands for."""
         return context_tokens - context_tokens % self.tokens_per_row
+
+    def tokens_shared(self, context_tokens: int, prefix_tokens: int) -> int:  # noqa: ARG002  # no window
+        """Those that finished keys stand for."""
+        return prefix_tokens - prefix_tokens % self.tokens_per_row
 
     def row_bytes(self, number: CacheFormat) -> Fraction:  # noqa: ARG002  # has a format of its own
         """132 B for 128 elements, whatever the rest of the cache is kept in (accounting 2.1)."""

@@ -24,6 +24,8 @@ class LatentCache(CacheSpec):
     read_width: int
     tokens_per_row: int = 1
     read_limit_tokens: int | None = None
+    expanded_width: int = 0
+    """Elements of a head's key and value together as a prefill computes them; 0 where it computes them absorbed."""
     kv_heads: int = field(default=1, init=False)
     value_width: int = field(default=0, init=False)
 
@@ -38,13 +40,28 @@ class LatentCache(CacheSpec):
         held = self.tokens_held(context_tokens)
         return held if self.read_limit_tokens is None else min(held, self.read_limit_tokens)
 
+    def tokens_shared(self, context_tokens: int, prefix_tokens: int) -> int:  # noqa: ARG002  # no window
+        """Those that finished vectors stand for."""
+        return prefix_tokens - prefix_tokens % self.tokens_per_row
+
+    def tokens_shared_read(self, context_tokens: int, prefix_tokens: int) -> int:
+        """None where an indexer picks them: each sequence picks its own."""
+        held = self.tokens_held(context_tokens)
+        picks = self.read_limit_tokens is not None and self.read_limit_tokens < held
+        return 0 if picks else self.tokens_shared(context_tokens, prefix_tokens)
+
     def row_bytes(self, number: CacheFormat) -> Fraction:
         """A token's share of its vector."""
-        return Fraction(number.row_bytes(self.key_width)) / self.tokens_per_row
+        rope = self.key_width - self.read_width
+        return Fraction(number.latent_bytes(self.read_width, rope)) / self.tokens_per_row
 
     def score_flops(self, query_heads: int) -> int:
         """The absorbed form: scores over the whole vector, values over its first part (accounting 8.1)."""
         return 2 * query_heads * (self.key_width + self.read_width) // self.tokens_per_row
+
+    def prefill_flops(self, query_heads: int) -> int:
+        """Keys and values are expanded for a prefill, whose scores cost their own width (accounting 8.2)."""
+        return 2 * query_heads * self.expanded_width if self.expanded_width else self.score_flops(query_heads)
 
     def on_rank(self, tensor_parallel: int) -> Self:  # noqa: ARG002  # the same whole vector on every rank
         """Never divided: every rank needs the whole vector for its heads."""

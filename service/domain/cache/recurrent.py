@@ -47,6 +47,7 @@ class RecurrentCache(CacheSpec):
     conv_element_bytes: int = 2
 
     kind: ClassVar[CacheKind] = CacheKind.RECURRENT
+    attends: ClassVar[bool] = False
 
     @property
     def state_elements(self) -> int:
@@ -73,6 +74,10 @@ class RecurrentCache(CacheSpec):
 
     def score_flops(self, query_heads: int) -> int:  # noqa: ARG002  # no cached token to score
         """Nothing for each earlier token."""
+        return 0
+
+    def tokens_shared(self, context_tokens: int, prefix_tokens: int) -> int:  # noqa: ARG002  # each has its own
+        """None."""
         return 0
 
     def on_rank(self, tensor_parallel: int) -> Self:

@@ -1,123 +1,18 @@
 """Readers from a published `config.json` to the normal form, one module for each family.
 
 A family module has `MODEL_TYPES`, the `model_type` words it answers to, and `read(fields) -> Architecture`. Adding a
-family is adding a module here and naming it in `_FAMILIES`.
+family is adding a module here and naming it in `_FAMILIES`, with the same words.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from importlib import import_module
+from typing import Any, Protocol, cast
 
 from service.domain.architecture import Architecture
-from service.domain.configs import (
-    afmoe,
-    apertus,
-    arcee,
-    arctic,
-    baichuan,
-    bailing_moe_v2,
-    bamba,
-    bloom,
-    chatglm,
-    cohere,
-    cohere2,
-    dbrx,
-    deepseek_v3,
-    deepseek_v4,
-    deepseek_v32,
-    ernie4_5,
-    ernie4_5_moe,
-    exaone,
-    exaone4,
-    exaone_moe,
-    falcon,
-    falcon_h1,
-    gemma,
-    gemma2,
-    gemma3,
-    gemma3n,
-    gemma4,
-    gemma4_wrapper,
-    glm,
-    glm4_moe,
-    glm4_moe_lite,
-    glm4v,
-    gpt2,
-    gpt_bigcode,
-    gpt_neo,
-    gpt_neox,
-    gpt_oss,
-    gptj,
-    granite,
-    granitemoe,
-    granitemoehybrid,
-    grok,
-    hunyuan,
-    hy_v3,
-    idefics3,
-    internlm,
-    internvl,
-    jamba,
-    kimi_linear,
-    kimi_vl,
-    lfm2,
-    llama,
-    llama4,
-    llava,
-    longcat_flash,
-    mamba,
-    mamba2,
-    mimo,
-    mimo_v2_flash,
-    minicpm,
-    minicpm3,
-    minimax,
-    minimax_m2,
-    minimax_m3,
-    minimax_m3_vl,
-    ministral,
-    mistral,
-    mistral3,
-    mixtral,
-    mllama,
-    mpt,
-    nemotron,
-    nemotron_h,
-    nemotron_nas,
-    olmo,
-    olmo2,
-    olmo_hybrid,
-    olmoe,
-    opt,
-    paligemma,
-    persimmon,
-    phi,
-    phi3,
-    phi3small,
-    phimoe,
-    qwen,
-    qwen2,
-    qwen2_moe,
-    qwen3,
-    qwen3_moe,
-    qwen3_next,
-    qwen3_vl,
-    qwen_vl,
-    seed_oss,
-    smollm3,
-    solar_open,
-    speech,
-    stablelm,
-    starcoder2,
-    step3,
-    step3p5,
-    step3p7,
-    t5,
-    whisper,
-    zamba2,
-)
+from service.domain.configs import llama
 from service.domain.configs.base import HIDDEN
 from service.domain.configs.fields import Fields, shown
 from service.domain.errors import ConfigError, Fault, UnknownArchitecture, nearest
@@ -126,127 +21,125 @@ from service.domain.errors import ConfigError, Fault, UnknownArchitecture, neare
 class Family(Protocol):
     """What a family module offers."""
 
-    @property
-    def MODEL_TYPES(self) -> tuple[str, ...]:  # noqa: N802  # a module's constant
-        """The `model_type` words it answers to."""
-
     def read(self, fields: Fields) -> Architecture:
         """Read the fields of one config."""
 
 
-_FAMILIES: tuple[Family, ...] = (
-    afmoe,
-    apertus,
-    arcee,
-    arctic,
-    baichuan,
-    bailing_moe_v2,
-    bamba,
-    bloom,
-    chatglm,
-    cohere,
-    cohere2,
-    dbrx,
-    deepseek_v3,
-    deepseek_v32,
-    deepseek_v4,
-    ernie4_5,
-    ernie4_5_moe,
-    exaone,
-    exaone4,
-    exaone_moe,
-    falcon,
-    falcon_h1,
-    gemma,
-    gemma2,
-    gemma3,
-    gemma3n,
-    gemma4,
-    gemma4_wrapper,
-    glm,
-    glm4_moe,
-    glm4_moe_lite,
-    glm4v,
-    gpt2,
-    gpt_bigcode,
-    gpt_neo,
-    gpt_neox,
-    gpt_oss,
-    gptj,
-    granite,
-    granitemoe,
-    granitemoehybrid,
-    grok,
-    hunyuan,
-    hy_v3,
-    idefics3,
-    internlm,
-    internvl,
-    jamba,
-    kimi_linear,
-    kimi_vl,
-    lfm2,
-    llama,
-    llama4,
-    llava,
-    longcat_flash,
-    mamba,
-    mamba2,
-    mimo,
-    mimo_v2_flash,
-    minicpm,
-    minicpm3,
-    minimax,
-    minimax_m2,
-    minimax_m3,
-    minimax_m3_vl,
-    ministral,
-    mistral,
-    mistral3,
-    mixtral,
-    mllama,
-    mpt,
-    nemotron,
-    nemotron_h,
-    nemotron_nas,
-    olmo,
-    olmo2,
-    olmo_hybrid,
-    olmoe,
-    opt,
-    paligemma,
-    persimmon,
-    phi,
-    phi3,
-    phi3small,
-    phimoe,
-    qwen,
-    qwen2,
-    qwen2_moe,
-    qwen3,
-    qwen3_moe,
-    qwen3_next,
-    qwen3_vl,
-    qwen_vl,
-    seed_oss,
-    smollm3,
-    solar_open,
-    speech,
-    stablelm,
-    starcoder2,
-    step3,
-    step3p5,
-    step3p7,
-    t5,
-    whisper,
-    zamba2,
-)
-_READERS = {name: family for family in _FAMILIES for name in family.MODEL_TYPES}
+_FAMILIES: Mapping[str, tuple[str, ...]] = {
+    "afmoe": ("afmoe",),
+    "apertus": ("apertus",),
+    "arcee": ("arcee",),
+    "arctic": ("arctic",),
+    "baichuan": ("baichuan",),
+    "bailing_moe_v2": ("bailing_moe_v2",),
+    "bamba": ("bamba",),
+    "bloom": ("bloom",),
+    "chatglm": ("chatglm",),
+    "cohere": ("cohere",),
+    "cohere2": ("cohere2",),
+    "dbrx": ("dbrx",),
+    "deepseek_v3": ("deepseek_v2", "deepseek_v3", "kimi_k2", "mistral4"),
+    "deepseek_v32": ("deepseek_v32", "glm_moe_dsa"),
+    "deepseek_v4": ("deepseek_v4",),
+    "ernie4_5": ("ernie4_5",),
+    "ernie4_5_moe": ("ernie4_5_moe",),
+    "exaone": ("exaone",),
+    "exaone4": ("exaone4",),
+    "exaone_moe": ("exaone_moe",),
+    "falcon": ("falcon", "RefinedWeb", "RefinedWebModel"),
+    "falcon_h1": ("falcon_h1",),
+    "gemma": ("gemma",),
+    "gemma2": ("gemma2",),
+    "gemma3": ("gemma3", "gemma3_text"),
+    "gemma3n": ("gemma3n", "gemma3n_text"),
+    "gemma4": ("gemma4_text", "gemma4_unified_text"),
+    "gemma4_wrapper": ("gemma4", "gemma4_unified"),
+    "glm": ("glm", "glm4"),
+    "glm4_moe": ("glm4_moe",),
+    "glm4_moe_lite": ("glm4_moe_lite",),
+    "glm4v": ("glm4v", "glm4v_moe"),
+    "gpt2": ("gpt2",),
+    "gpt_bigcode": ("gpt_bigcode",),
+    "gpt_neo": ("gpt_neo",),
+    "gpt_neox": ("gpt_neox",),
+    "gpt_oss": ("gpt_oss",),
+    "gptj": ("gptj", "codegen"),
+    "granite": ("granite",),
+    "granitemoe": ("granitemoe", "granitemoeshared"),
+    "granitemoehybrid": ("granitemoehybrid",),
+    "grok": ("grok-1",),
+    "hunyuan": ("hunyuan", "hunyuan_v1_dense", "hunyuan_v1_moe"),
+    "hy_v3": ("hy_v3",),
+    "idefics3": ("idefics3", "smolvlm"),
+    "internlm": ("internlm", "internlm2", "internlm3"),
+    "internvl": ("internvl", "internvl_chat"),
+    "jamba": ("jamba",),
+    "kimi_linear": ("kimi_linear",),
+    "kimi_vl": ("kimi_k25", "kimi_k3"),
+    "lfm2": ("lfm2", "lfm2_moe"),
+    "llama": ("llama", "yi", "Yi"),
+    "llama4": ("llama4", "llama4_text"),
+    "llava": ("llava", "llava_next", "llava_next_video", "llava_onevision"),
+    "longcat_flash": ("longcat_flash",),
+    "mamba": ("mamba", "falcon_mamba"),
+    "mamba2": ("mamba2",),
+    "mimo": ("mimo",),
+    "mimo_v2_flash": ("mimo_v2_flash", "mimo_v2"),
+    "minicpm": ("minicpm",),
+    "minicpm3": ("minicpm3",),
+    "minimax": ("minimax", "minimax_text_01", "minimax_m1"),
+    "minimax_m2": ("minimax_m2",),
+    "minimax_m3": ("minimax_m3", "minimax_m3_vl_text"),
+    "minimax_m3_vl": ("minimax_m3_vl",),
+    "ministral": ("ministral", "ministral3"),
+    "mistral": ("mistral",),
+    "mistral3": ("mistral3",),
+    "mixtral": ("mixtral",),
+    "mllama": ("mllama",),
+    "mpt": ("mpt",),
+    "nemotron": ("nemotron",),
+    "nemotron_h": ("nemotron_h",),
+    "nemotron_nas": ("nemotron-nas",),
+    "olmo": ("olmo",),
+    "olmo2": ("olmo2", "olmo3"),
+    "olmo_hybrid": ("olmo_hybrid",),
+    "olmoe": ("olmoe",),
+    "opt": ("opt",),
+    "paligemma": ("paligemma",),
+    "persimmon": ("persimmon",),
+    "phi": ("phi",),
+    "phi3": ("phi3", "phi4"),
+    "phi3small": ("phi3small",),
+    "phimoe": ("phimoe",),
+    "qwen": ("qwen",),
+    "qwen2": ("qwen2", "qwen2_5"),
+    "qwen2_moe": ("qwen2_moe",),
+    "qwen3": ("qwen3",),
+    "qwen3_moe": ("qwen3_moe",),
+    "qwen3_next": ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"),
+    "qwen3_vl": ("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe"),
+    "qwen_vl": ("qwen2_vl", "qwen2_5_vl", "qwen2_5_omni", "qwen2_5_omni_thinker"),
+    "seed_oss": ("seed_oss",),
+    "smollm3": ("smollm3",),
+    "solar_open": ("solar_open",),
+    "speech": ("voxtral", "qwen2_audio"),
+    "stablelm": ("stablelm",),
+    "starcoder2": ("starcoder2",),
+    "step3": ("step3_text",),
+    "step3p5": ("step3p5",),
+    "step3p7": ("step3p7",),
+    "t5": ("t5", "mt5"),
+    "whisper": ("whisper",),
+    "zamba2": ("zamba2",),
+}
+"""Each family module with its `MODEL_TYPES`. It is imported when a config of its family is first read: most processes
+meet few of them, and all together take as long to import as Flask."""
+_MODULES = {model_type: module for module, types in _FAMILIES.items() for model_type in types}
 
 
 def known_model_types() -> tuple[str, ...]:
     """Every `model_type` that a reader answers to, in order."""
-    return tuple(sorted(_READERS))
+    return tuple(sorted(_MODULES))
 
 
 def read_config(config: Mapping[str, Any], *, assume_decoder: bool = False, pointer: str = "/config") -> Architecture:
@@ -260,15 +153,22 @@ def read_config(config: Mapping[str, Any], *, assume_decoder: bool = False, poin
     model_type = fields.text("model_type")
     if model_type is None:
         raise ConfigError(Fault(f"{pointer}/model_type", "The config has no model_type."))
-    family = _READERS.get(model_type)
-    if family is not None:
+    module = _MODULES.get(model_type)
+    if module is not None:
         _refuse_empty(fields)
-        return family.read(fields)
+        return _family(module).read(fields)
     if assume_decoder:
         return _assumed(fields, model_type)
     known = known_model_types()
-    detail = f"No reader knows the model_type {shown(model_type)}. Known are: {', '.join(known)}."
+    detail = (
+        f"No reader knows the model_type {shown(model_type)}. With assume=decoder a config with a standard decoder's"
+        f" fields is taken as one. Known are: {', '.join(known)}."
+    )
     raise UnknownArchitecture(Fault(f"{pointer}/model_type", detail, nearest(model_type, known)))
+
+
+def _family(module: str) -> Family:
+    return cast("Family", import_module(f"{__name__}.{module}"))
 
 
 def _refuse_empty(fields: Fields) -> None:

@@ -157,6 +157,7 @@ def architecture(
         caches=caches,
         torch_dtype=fields.text("dtype", "torch_dtype"),
         weight_format=formats.weight,
+        format_rules=formats.rules,
         cache_format=formats.cache,
         assumptions=_assumed(fields),
         warnings=formats.warnings,

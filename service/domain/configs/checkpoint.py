@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from service.domain.architecture import FormatRule
 from service.domain.configs.fields import Fields, shown
+from service.domain.configs.module_lists import Group, grouped_rules, listed, listed_formats, lists_modules
 from service.domain.errors import Fault, NotSupported
 
 _FOUR_BITS, _EIGHT_BITS = 4, 8
 _BLOCK = 128
 _GROUP = 128
-_MIXED = "The checkpoint mixes number formats layer by layer; its weights are quoted as if all were {0}."
+_MIXED = "The checkpoint mixes number formats and does not say where; its weights are quoted as if all were {0}."
 _COMPRESSED: Mapping[tuple[int, str, str | int | None], str] = {
     (_EIGHT_BITS, "float", "channel"): "fp8",
     (_EIGHT_BITS, "float", "tensor"): "fp8_tensor",
+    (_EIGHT_BITS, "float", None): "fp8_tensor",
     (_EIGHT_BITS, "float", "block"): "fp8_block128",
     (_EIGHT_BITS, "int", "channel"): "w8a8",
     (_FOUR_BITS, "int", _GROUP): "w4a16",
@@ -23,6 +26,7 @@ _COMPRESSED: Mapping[tuple[int, str, str | int | None], str] = {
     (_FOUR_BITS, "float", 32): "mxfp4",
 }
 _MODELOPT: Mapping[str, str] = {"FP8": "fp8_tensor", "NVFP4": "nvfp4", "W4A16_NVFP4": "nvfp4"}
+_EVERY_LINEAR = "Linear"
 
 
 class Formats(NamedTuple):
@@ -31,6 +35,7 @@ class Formats(NamedTuple):
     weight: str | None = None
     cache: str | None = None
     warnings: tuple[str, ...] = ()
+    rules: tuple[FormatRule, ...] = ()
 
 
 def checkpoint_formats(fields: Fields) -> Formats:
@@ -44,8 +49,41 @@ def checkpoint_formats(fields: Fields) -> Formats:
     if name is None:
         scheme = shown(method) if method else "without a quant_method"
         raise NotSupported(Fault(quantization.pointer, f"The quantization scheme {scheme} is not known."))
-    warnings = (_MIXED.format(name),) if _is_mixed(quantization) else ()
-    return Formats(name, _cache_format(quantization), warnings)
+    rules = _rules(quantization, method, name)
+    warnings = (_MIXED.format(name),) if _is_mixed(quantization) and not rules else ()
+    return Formats(name, _cache_format(quantization), warnings, rules)
+
+
+def _rules(q: Fields, method: str, name: str) -> tuple[FormatRule, ...]:
+    """Lists of modules left alone, then what groups and tables of modules say; the format's own list fills silence."""
+    kept = listed(q)
+    if method not in _GROUPED:
+        return kept
+    groups = [Group(own, tuple(targets)) for own, targets in _groups(q)]
+    every = any(_EVERY_LINEAR in group.targets for group in groups)
+    told = tuple(listed_formats(q, _MODELOPT)) + grouped_rules(q, groups)
+    if told and not every:
+        # What no group names is in no format at all.
+        return (*kept, *told, FormatRule("", None, q.pointer))
+    if not lists_modules(q):
+        return told
+    # A list that names what is left alone is whole: what it does not name is in the format, the head too.
+    rest = (FormatRule("", name, q.pointer), FormatRule("lm_head", name, q.pointer))
+    return (*kept, *told, *rest)
+
+
+def _groups(q: Fields) -> list[tuple[str, list[str]]]:
+    """The format and the targets of each group; refuses a group in a format that no other of the catalog describes."""
+    groups = q.inner("config_groups")
+    found = []
+    for key in groups.values if groups else ():
+        group = groups.inner(key) if groups else None
+        weights = group.inner("weights") if group else None
+        name = _scheme(weights) if weights else None
+        if group is None or name is None:
+            raise NotSupported(Fault(f"{q.pointer}/config_groups", f"The scheme of {shown(key)} is not known."))
+        found.append((name, list(group.texts("targets"))))
+    return found
 
 
 def _fp8(q: Fields) -> str:
@@ -64,12 +102,12 @@ def _grouped(name: str) -> Callable[[Fields], str | None]:
 
 
 def _compressed(q: Fields) -> str | None:
-    groups = q.inner("config_groups")
-    first = next(iter(groups.values), None) if groups else None
-    group = groups.inner(first) if groups and first is not None else None
-    weights = group.inner("weights") if group else None
-    if weights is None:
-        return None
+    """The format of the first group, which most checkpoints have no other than."""
+    found = _groups(q)
+    return found[0][0] if found else None
+
+
+def _scheme(weights: Fields) -> str | None:
     bits, kind = weights.integer("num_bits", default=_EIGHT_BITS), weights.text("type") or ""
     if bits == _EIGHT_BITS:
         return _COMPRESSED.get((bits, kind, weights.text("strategy")))
@@ -81,8 +119,8 @@ def _compressed(q: Fields) -> str | None:
 def _modelopt(q: Fields) -> str | None:
     if _is_mixed(q):
         layers = q.inner("quantized_layers")
-        texts = {str(value) for value in layers.values.values()} if layers else set()
-        return "nvfp4" if any("NVFP4" in text for text in texts) else "fp8_tensor"
+        texts = {str(value) for value in layers.values.values()} if layers else {name for name, _ in _groups(q)}
+        return "nvfp4" if any("NVFP4" in text.upper() for text in texts) else "fp8_tensor"
     algorithm = q.text("quant_algo") or (q.inner("quantization") or q).text("quant_algo") or ""
     return _MODELOPT.get(algorithm.upper())
 
@@ -116,3 +154,4 @@ _METHODS: Mapping[str, Callable[[Fields], str | None]] = {
     "mxfp4": lambda _q: "mxfp4",
     "fbgemm_fp8": lambda _q: "fp8",
 }
+_GROUPED = frozenset({"compressed-tensors", "modelopt", "modelopt_fp4"})

@@ -8,8 +8,8 @@ from typing import Any
 from service.domain.architecture import Architecture
 from service.domain.configs import latent_blocks, layer_kinds
 from service.domain.configs.base import Decoder, architecture, frame, split
-from service.domain.configs.deepseek_v3 import latent_decoder, listed_sparse, mlps, predicted
 from service.domain.configs.fields import Fields
+from service.domain.configs.latent_decoders import latent_decoder, mlps, predicted
 
 MODEL_TYPES = ("deepseek_v32", "glm_moe_dsa")
 _DEEPSEEK: Mapping[str, Any] = {
@@ -63,7 +63,7 @@ def read(fields: Fields) -> Architecture:
         *frame(shape),
         *latent_blocks.attention(shape.hidden, attention, shape.all_layers),
         *latent_blocks.index_modules(shape.hidden, rank, index, owners),
-        *mlps(fields, shape, listed_sparse(fields, shape)),
+        *mlps(fields, shape),
     ]
     extra = latent_blocks.index_modules(shape.hidden, rank, index, (shape.layers,))
     made += predicted(fields, shape, attention, tables=kind != "glm_moe_dsa", extra=tuple(extra))

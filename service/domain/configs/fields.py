@@ -12,6 +12,7 @@ from service.domain.errors import ConfigError, Fault
 
 MAX_LAYERS = 4096
 MAX_SIZE = 1 << 31
+MAX_NAMES = 1 << 17
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers")
 _NOTHING: Mapping[str, Any] = {}
 
@@ -129,6 +130,15 @@ class Fields:
         if value is not None and not isinstance(value, str):
             raise self.refuse(name, f"{name} must be a string.")
         return value
+
+    def texts(self, name: str, most: int = MAX_NAMES) -> tuple[str, ...]:
+        """A list of strings, or none where absent; refuses one longer than any model has modules."""
+        value = self.get(name)
+        if value is None:
+            return ()
+        if not isinstance(value, list | tuple) or len(value) > most or not all(isinstance(item, str) for item in value):
+            raise self.refuse(name, f"{name} must be a list of at most {most} strings.")
+        return tuple(value)
 
     def choices(self, name: str, known: tuple[str, ...], count: int) -> tuple[str, ...] | None:
         """A list of known words, one for each of `count` layers (a longer list is cut, as the engines do)."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from service.domain.architecture import Architecture, Module, ModuleKind, Place, Shard
-from service.domain.configs import blocks, conformer, layer_kinds, shared_layers
+from service.domain.architecture import Architecture, Module, ModuleKind
+from service.domain.configs import blocks, conformer, gemma_blocks, layer_kinds, shared_layers
 from service.domain.configs.base import Decoder, architecture, decoder, frame
 from service.domain.configs.encoder_blocks import Tower
 from service.domain.configs.fields import Fields, shown
@@ -34,7 +34,6 @@ _PICTURES: Mapping[str, Any] = {"architecture": "mobilenetv5_300m_enc", "hidden_
 # Parameters of the timm model of that name without its classifier (counted from timm 1.0.31's own code).
 _MOBILENETS = {"mobilenetv5_300m_enc": 294_126_912}
 _EVERY = 5
-_WHOLE = Shard.REPLICATED
 
 
 def read(fields: Fields) -> Architecture:
@@ -52,8 +51,8 @@ def _text(fields: Fields) -> Architecture:
         *frame(shape, norms=4),
         *shared_layers.attention(shape.hidden, shape.heads, shape.all_layers, first_shared, biased=biased),
         *_mlps(fields, shape),
-        *_streams(fields, shape),
-        *layer_inputs(fields, shape),
+        *gemma_blocks.streams(fields, shape),
+        *gemma_blocks.layer_inputs(fields, shape),
     ]
     window = fields.integer("sliding_window")
     specs = {
@@ -80,42 +79,6 @@ def _mlps(fields: Fields, shape: Decoder) -> list[Module]:
         layers = tuple(layer for layer, each in enumerate(widths) if each == width)
         made += blocks.gated_mlp(shape.hidden, width, layers)
     return made
-
-
-def _streams(fields: Fields, shape: Decoder) -> list[Module]:
-    """Residual streams that each layer predicts and corrects, and a narrow path beside attention."""
-    streams, rank, hidden = fields.integer("altup_num_inputs", most=64), fields.integer("laurel_rank"), shape.hidden
-    layers, mixer = shape.all_layers, ModuleKind.MIXER
-    extra = streams - 1
-    return [
-        blocks.vector("stream_scale", hidden, layers),
-        blocks.vector("stream_norm", hidden, layers),
-        blocks.matrix("stream_correction", mixer, streams, streams, layers, _WHOLE),
-        blocks.matrix("stream_prediction", mixer, streams * streams, streams, layers, _WHOLE),
-        blocks.matrix("stream_router", mixer, streams, hidden, layers, _WHOLE),
-        blocks.matrix("laurel.left", mixer, rank, hidden, layers, _WHOLE),
-        blocks.matrix("laurel.right", mixer, hidden, rank, layers, _WHOLE),
-        blocks.vector("laurel.norm", hidden, layers),
-        Module("stream_projections", mixer, hidden, hidden, (), extra, extra, place=Place.FIRST),
-        Module("stream_unembeddings", mixer, hidden, hidden, (), extra, extra, place=Place.LAST),
-    ]
-
-
-def layer_inputs(fields: Fields, shape: Decoder) -> list[Module]:
-    """A second table whose rows hold an input for every layer, and what brings it into the layers."""
-    width = fields.integer("hidden_size_per_layer_input", default=0, least=0)
-    if not width:
-        return []
-    rows, hidden, joined = fields.integer("vocab_size_per_layer_input"), shape.hidden, width * shape.layers
-    layers, mlp = shape.all_layers, ModuleKind.MLP
-    return [
-        Module("embed_tokens_per_layer", ModuleKind.EMBEDDING, rows, joined, shard=Shard.ROWS, place=Place.FIRST),
-        Module("per_layer_model_projection", mlp, joined, hidden, place=Place.FIRST),
-        blocks.edge_vector("per_layer_projection_norm", width, Place.FIRST),
-        blocks.matrix("per_layer_input_gate", mlp, width, hidden, layers, _WHOLE),
-        blocks.matrix("per_layer_projection", mlp, hidden, width, layers, _WHOLE),
-        blocks.vector("post_per_layer_input_norm", hidden, layers),
-    ]
 
 
 def _wrapper(fields: Fields) -> Architecture:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from service.domain.architecture import Architecture, Module
-from service.domain.configs import blocks, layer_kinds, moe, shared_layers
-from service.domain.configs.base import Decoder, architecture, decoder, frame, grouped, routing
+from service.domain.configs import blocks, layer_heads, layer_kinds, moe, shared_layers
+from service.domain.configs.base import Decoder, architecture, decoder, frame, routing
 from service.domain.configs.blocks import Heads
 from service.domain.configs.fields import Fields
 from service.domain.configs.gemma3 import one_way
-from service.domain.configs.gemma3n import layer_inputs
+from service.domain.configs.gemma_blocks import layer_inputs
 
 MODEL_TYPES = ("gemma4_text", "gemma4_unified_text")
 _FOURTH: Mapping[str, Any] = {
@@ -38,8 +38,6 @@ _UNIFIED: Mapping[str, Any] = {
 }
 _DEFAULTS = {"gemma4_text": _FOURTH, "gemma4_unified_text": _UNIFIED}
 _EVERY = 6
-_DIGITS = 4
-_OVERRIDES = frozenset({"head_dim", "num_key_value_heads"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,36 +78,8 @@ def _kinds(fields: Fields, shape: Decoder) -> tuple[_Kind, ...]:
     words = words or tuple(known[(layer + 1) % _EVERY != 0] for layer in shape.all_layers)
     words = (*words[:-1], layer_kinds.FULL)
     same = fields.flag("attention_k_eq_v", default=False)
-    heads = _heads(fields, shape, words, same=same)
+    heads = layer_heads.by_layer(fields, shape, words, same=same)
     return tuple(_Kind(word, each, same and word == layer_kinds.FULL) for word, each in zip(words, heads, strict=True))
-
-
-def _heads(fields: Fields, shape: Decoder, words: tuple[str, ...], *, same: bool) -> tuple[Heads, ...]:
-    """The published files state what full layers have, saved ones state it layer by layer."""
-    overrides = fields.inner("per_layer_config")
-    if overrides is not None:
-        stated = {_layer(overrides, name, shape.layers): name for name in overrides.values}
-        return tuple(_overridden(overrides, shape, stated.get(layer)) for layer in shape.all_layers)
-    kv = fields.optional("num_global_key_value_heads") if same else None
-    width = fields.integer("global_head_dim", default=shape.heads.key_width)
-    wide = grouped(fields, shape.heads.query, kv or shape.heads.kv, width, shape.hidden)
-    return tuple(wide if word == layer_kinds.FULL else shape.heads for word in words)
-
-
-def _layer(overrides: Fields, name: str, layers: int) -> int:
-    if not name.isdecimal() or len(name) > _DIGITS or int(name) >= layers:
-        raise overrides.refuse(name[:16], f"per_layer_config must name layers from 0 to {layers - 1}.")
-    return int(name)
-
-
-def _overridden(overrides: Fields, shape: Decoder, name: str | None) -> Heads:
-    inner = overrides.inner(name) if name is not None else None
-    if inner is None:
-        return shape.heads
-    if unknown := sorted(set(inner.values) - _OVERRIDES):
-        raise inner.refuse(str(unknown[0])[:40], f"Only {' and '.join(sorted(_OVERRIDES))} by layer are known.")
-    kv = inner.integer("num_key_value_heads", default=shape.heads.kv)
-    return grouped(inner, shape.heads.query, kv, inner.integer("head_dim", default=shape.heads.key_width), shape.hidden)
 
 
 def _mlps(fields: Fields, shape: Decoder, first_shared: int) -> list[Module]:

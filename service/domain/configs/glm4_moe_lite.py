@@ -8,8 +8,8 @@ from typing import Any
 from service.domain.architecture import Architecture
 from service.domain.configs import latent_blocks
 from service.domain.configs.base import architecture, frame
-from service.domain.configs.deepseek_v3 import caches, latent_decoder, listed_sparse, mlps, predicted
 from service.domain.configs.fields import Fields
+from service.domain.configs.latent_decoders import caches, latent_decoder, mlps, predicted
 
 MODEL_TYPES = ("glm4_moe_lite",)
 DEFAULTS: Mapping[str, Any] = {
@@ -39,7 +39,7 @@ def read(fields: Fields) -> Architecture:
     made = [
         *frame(shape),
         *latent_blocks.attention(shape.hidden, attention, shape.all_layers),
-        *mlps(fields, shape, listed_sparse(fields, shape)),
+        *mlps(fields, shape),
         *predicted(fields, shape, attention),
     ]
     return architecture(fields, shape, made, caches(shape, attention))

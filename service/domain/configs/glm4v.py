@@ -74,7 +74,8 @@ def _encoder(fields: Fields) -> list[Module]:
     tower.linear("attention.out", width, width, layers, bias=False)
     tower.gated_mlp(width, out, layers, bias=False)
     tower.linear("downsample", out, width * merge * merge)
-    tower.linear("merger.proj", out, out, bias=False)
-    tower.norm("merger.norm", out)
+    tower.name = "merger"
+    tower.linear("proj", out, out, bias=False)
+    tower.norm("norm", out)
     tower.gated_mlp(out, wide, 1, bias=False)
     return tower.modules

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from service.domain.architecture import Architecture, CacheLayers, Module, ModuleKind, Place, Shard
-from service.domain.configs import blocks, latent_blocks, layer_kinds, moe
-from service.domain.configs.base import Decoder, architecture, frame, routing, split
-from service.domain.configs.deepseek_v3 import DENSE, SPARSE, latent_decoder
+from service.domain.configs import blocks, latent_blocks, layer_kinds, narrow_experts
+from service.domain.configs.base import Decoder, architecture, frame, split
 from service.domain.configs.fields import Fields
+from service.domain.configs.latent_decoders import latent_decoder, sparse_layers
 from service.domain.configs.recurrent_blocks import KimiDelta
 
 MODEL_TYPES = ("kimi_linear",)
@@ -21,6 +21,7 @@ DEFAULTS: Mapping[str, Any] = {
     "moe_intermediate_size": 1024,
     "num_hidden_layers": 27,
     "num_attention_heads": 32,
+    "first_k_dense_replace": 1,
     "num_shared_experts": 1,
     "num_experts": 256,
     "num_experts_per_token": 8,
@@ -107,30 +108,6 @@ def _residuals(fields: Fields, shape: Decoder) -> list[Module]:
 
 
 def _mlps(fields: Fields, shape: Decoder) -> list[Module]:
-    words = fields.choices("mlp_layer_types", (DENSE, SPARSE), shape.layers)
-    if fields.integer("moe_layer_freq", default=1) != 1:
-        raise fields.refuse("moe_layer_freq", "Only experts in every layer behind the dense ones are known.")
-    first = fields.integer("first_k_dense_replace", default=1, least=0)
-    sparse, plain = split(shape.all_layers, lambda i: words[i] == SPARSE if words else i >= first)
-    made = _experts(fields, shape, sparse) if sparse else []
+    sparse, plain = split(shape.all_layers, set(sparse_layers(fields, shape)).__contains__)
+    made = narrow_experts.modules(fields, shape.hidden, sparse) if sparse else []
     return made + blocks.gated_mlp(shape.hidden, fields.integer("intermediate_size"), plain) if plain else made
-
-
-def _experts(fields: Fields, shape: Decoder, layers: tuple[int, ...]) -> list[Module]:
-    names = ("num_experts", "num_local_experts", "n_routed_experts")
-    count, active = routing(fields, names, ("num_experts_per_token", "num_experts_per_tok"))
-    width = fields.integer("moe_intermediate_size")
-    shared = width * fields.integer("num_shared_experts", "n_shared_experts", default=0, least=0)
-    narrow = fields.optional("routed_expert_hidden_size")
-    if narrow is None:
-        return moe.modules(shape.hidden, moe.Experts(count=count, active=active, width=width, shared=shared), layers)
-    expert = blocks.gated_mlp(narrow, width, layers, _KIND.EXPERT)
-    made = [
-        *blocks.router(shape.hidden, count, layers, biased=True),
-        *blocks.routed(expert, count, active),
-        blocks.matrix("routed_expert_down_proj", _KIND.MLP, narrow, shape.hidden, layers, _WHOLE),
-        blocks.matrix("routed_expert_up_proj", _KIND.MLP, shape.hidden, narrow, layers, _WHOLE),
-    ]
-    if fields.flag("latent_moe_use_norm", default=False):
-        made.append(blocks.vector("routed_expert_norm", narrow, layers))
-    return made + blocks.shared_experts(shape.hidden, shared, layers) if shared else made

@@ -123,7 +123,8 @@ def index_modules(hidden: int, query_rank: int, shape: Indexer, layers: tuple[in
 
 def caches(shape: Latent, layers: tuple[int, ...], picked_tokens: int | None = None) -> tuple[CacheLayers, ...]:
     """One vector a token in each of the layers, of which a step reads those that an indexer picks."""
-    spec = LatentCache(shape.vector_width, shape.rank, read_limit_tokens=picked_tokens)
+    expanded = shape.plain_width + shape.rope_width + shape.value_width
+    spec = LatentCache(shape.vector_width, shape.rank, read_limit_tokens=picked_tokens, expanded_width=expanded)
     return (CacheLayers(spec, layers, shape.query_heads),) if layers else ()
 
 

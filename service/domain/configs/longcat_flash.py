@@ -9,8 +9,8 @@ from typing import Any
 from service.domain.architecture import Architecture, Module, ModuleKind
 from service.domain.configs import blocks, latent_blocks
 from service.domain.configs.base import MAX_EXPERTS, Decoder, architecture, frame
-from service.domain.configs.deepseek_v3 import caches, latent_decoder
 from service.domain.configs.fields import Fields
+from service.domain.configs.latent_decoders import caches, latent_decoder
 
 MODEL_TYPES = ("longcat_flash",)
 DEFAULTS: Mapping[str, Any] = {

@@ -9,7 +9,6 @@ from service.domain.architecture import Architecture, CacheLayers, Module, Modul
 from service.domain.cache import FullCache
 from service.domain.configs import blocks, dense, latent_blocks, layer_kinds, moe
 from service.domain.configs.base import Decoder, architecture, decoder, frame, routing, split
-from service.domain.configs.deepseek_v3 import DENSE, SPARSE
 from service.domain.configs.fields import Fields
 from service.domain.configs.latent_blocks import Indexer
 
@@ -36,7 +35,7 @@ def read(fields: Fields) -> Architecture:
     """All keys and values are kept; a step reads those of the blocks that an index picks."""
     fields = fields.defaulting(DEFAULTS)
     shape = decoder(fields)
-    sparse, plain = _experts_in(fields, shape)
+    sparse, plain = split(shape.all_layers, set(moe.sparse_layers(fields, shape.layers, 0)).__contains__)
     indexed, whole = _indexed(fields, shape, sparse)
     index = _indexer(fields)
     made = [
@@ -48,17 +47,6 @@ def read(fields: Fields) -> Architecture:
     if plain:
         made += blocks.gated_mlp(shape.hidden, fields.integer("dense_intermediate_size"), plain)
     return architecture(fields, shape, made, _caches(shape, index, indexed, whole))
-
-
-def _experts_in(fields: Fields, shape: Decoder) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    words = fields.choices("mlp_layer_types", (DENSE, SPARSE), shape.layers)
-    if words is not None:
-        return split(shape.all_layers, lambda layer: words[layer] == SPARSE)
-    marks = fields.per_layer("moe_layer_freq", shape.layers, most=1)
-    if marks is not None:
-        return split(shape.all_layers, lambda layer: marks[layer] == 1)
-    first = fields.integer("first_k_dense_replace", default=0, least=0)
-    return split(shape.all_layers, lambda layer: layer >= first)
 
 
 def _indexed(fields: Fields, shape: Decoder, sparse: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from service.domain.architecture import Architecture, CacheLayers, Module, ModuleKind, Place, Shard
@@ -11,6 +12,7 @@ from service.domain.configs import blocks
 from service.domain.configs.base import Decoder, architecture, decoder, split
 from service.domain.configs.encoder_blocks import Tower, area, depth, patches
 from service.domain.configs.fields import MAX_LAYERS, Fields
+from service.domain.configs.wrapping import compose, read_nested
 
 MODEL_TYPES = ("mllama",)
 _TEXT: Mapping[str, Any] = {
@@ -35,31 +37,31 @@ _VISION: Mapping[str, Any] = {
     "max_num_tiles": 4,
 }
 _SHAPES = 8
+_MOST_TILES = 256
 _RESERVED = 8
 """Rows of the table beyond the vocabulary, for what stands for pictures; the head has none."""
 
 
 def read(fields: Fields) -> Architecture:
     """A picture's keys and values are kept once for a sequence, as many as its tiles have patches."""
-    inner = fields.inner("text_config")
-    stated = {name: fields.values[name] for name in ("torch_dtype", "dtype") if name in fields.values}
-    if fields.get("quantization_config") is not None:
-        stated["quantization_config"] = fields.get("quantization_config")
-    values = {**stated, **(inner.values if inner else fields.values), "model_type": "mllama"}
-    text = Fields(values, inner.pointer if inner else fields.pointer).defaulting(_TEXT)
     pictures = fields.inner("vision_config") or Fields({}, f"{fields.pointer}/vision_config")
     pictures = pictures.defaulting(_VISION)
-    shape = decoder(text)
-    crossing, attending = _kinds(text, shape)
-    made = [*_frame(shape), *_layers(text, shape, crossing, attending), *_encoder(pictures, shape.hidden)]
+    tokens = pictures.integer("max_num_tiles", most=_MOST_TILES) * (patches(pictures) + 1)
+    text = read_nested(fields, lambda inner: _text(inner.defaulting(_TEXT), tokens))
+    return compose(fields, text, _encoder(pictures, text.hidden_size))
+
+
+def _text(fields: Fields, picture_tokens: int) -> Architecture:
+    shape = replace(decoder(fields), tied=False)
+    crossing, attending = _kinds(fields, shape)
     heads = shape.heads
-    tokens = pictures.integer("max_num_tiles", most=256) * (patches(pictures) + 1)
-    picture = CrossCache(heads.kv, heads.key_width, heads.value_width, tokens)
+    picture = CrossCache(heads.kv, heads.key_width, heads.value_width, picture_tokens)
     caches = (
         CacheLayers(blocks.cache(heads, None), attending, heads.query),
         CacheLayers(picture, crossing, heads.query),
     )
-    return architecture(text, shape, made, tuple(entry for entry in caches if entry.layers))
+    made = [*_frame(shape), *_layers(fields, shape, crossing, attending)]
+    return architecture(fields, shape, made, tuple(entry for entry in caches if entry.layers))
 
 
 def _kinds(fields: Fields, shape: Decoder) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -93,7 +95,7 @@ def _encoder(fields: Fields, out: int) -> list[Module]:
     """Layers over a tile, then gated layers over all tiles; places of tiles by the shape of the picture."""
     hidden, width = fields.integer("hidden_size"), fields.integer("intermediate_size")
     whole = depth(fields, "num_hidden_layers") + depth(fields, "num_global_layers")
-    tiles, points = fields.integer("max_num_tiles", most=256), patches(fields) + 1
+    tiles, points = fields.integer("max_num_tiles", most=_MOST_TILES), patches(fields) + 1
     shapes = fields.get("supported_aspect_ratios")
     known = len(shapes) if isinstance(shapes, list | tuple) and shapes else _SHAPES
     tower = Tower(ModuleKind.VISION, "vision_model")

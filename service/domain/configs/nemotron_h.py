@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from service.domain.architecture import Architecture, Module, ModuleKind, Shard
-from service.domain.configs import blocks, layer_kinds
-from service.domain.configs.base import Decoder, architecture, decoder, frame, routing
-from service.domain.configs.deepseek_v3 import MAX_PREDICTION_LAYERS, fusion
+from service.domain.architecture import Architecture, Module
+from service.domain.configs import blocks, layer_kinds, moe, narrow_experts, prediction_blocks
+from service.domain.configs.base import Decoder, architecture, decoder, frame
 from service.domain.configs.fields import Fields
 from service.domain.configs.jamba import mixed_caches
 from service.domain.configs.recurrent_blocks import FOUR_BYTES, Mamba2
@@ -55,7 +54,7 @@ def read(fields: Fields) -> Architecture:
         *(blocks.attention(shape.hidden, shape.heads, attending) if attending else ()),
         *mixer.modules(shape.hidden, mixing),
         *_mlp(fields, shape, layer_kinds.of(kinds, _MLP)),
-        *_experts(fields, shape, layer_kinds.of(kinds, _EXPERTS)),
+        *narrow_experts.ungated(fields, shape.hidden, layer_kinds.of(kinds, _EXPERTS)),
         *_predicted(fields, shape),
     ]
     return architecture(fields, shape, made, mixed_caches(shape, attending, mixer.cache(_state_bytes(fields)), mixing))
@@ -93,36 +92,14 @@ def _mlp(fields: Fields, shape: Decoder, layers: tuple[int, ...]) -> list[Module
     return blocks.plain_mlp(shape.hidden, fields.integer("intermediate_size"), layers, biased=biased) if layers else []
 
 
-def _experts(fields: Fields, shape: Decoder, layers: tuple[int, ...]) -> list[Module]:
-    """Experts without a gate, in a narrower space between two projections where the file gives one."""
-    if not layers:
-        return []
-    latent, biased = fields.optional("moe_latent_size"), fields.flag("mlp_bias", default=False)
-    count, active = routing(fields, ("n_routed_experts", "num_local_experts", "num_experts"), ("num_experts_per_tok",))
-    width, shared = fields.integer("moe_intermediate_size"), fields.integer("moe_shared_expert_intermediate_size")
-    kinds, rows = ModuleKind, Shard.REPLICATED
-    expert = blocks.plain_mlp(latent or shape.hidden, width, layers, kinds.EXPERT, biased=False)
-    made = [
-        *blocks.router(shape.hidden, count, layers),
-        *blocks.routed(expert, count, active),
-        *blocks.plain_mlp(shape.hidden, shared, layers, kinds.SHARED_EXPERT, biased=biased),
-    ]
-    if latent:
-        made.append(blocks.matrix("fc1_latent_proj", kinds.MLP, latent, shape.hidden, layers, rows))
-        made.append(blocks.matrix("fc2_latent_proj", kinds.MLP, shape.hidden, latent, layers, rows))
-        if biased:
-            made.append(blocks.vector("latent_proj.bias", latent + shape.hidden, layers, kinds.BIAS))
-    return made
-
-
 def _predicted(fields: Fields, shape: Decoder) -> list[Module]:
     """A layer of attention and one of experts, with their fusion; checkpoints repeat neither table nor head."""
-    count = fields.integer("num_nextn_predict_layers", default=0, least=0, most=MAX_PREDICTION_LAYERS)
-    layers = tuple(range(shape.layers, shape.layers + count))
+    layers = moe.predicted_layers(fields, shape)
     if not layers:
         return []
     attention = blocks.attention(shape.hidden, shape.heads, layers)
-    return blocks.prediction([*attention, *_experts(fields, shape, layers), *fusion(shape.hidden, layers)])
+    fusion = prediction_blocks.fusion(shape.hidden, layers)
+    return blocks.prediction([*attention, *narrow_experts.ungated(fields, shape.hidden, layers), *fusion])
 
 
 def _state_bytes(fields: Fields) -> int:

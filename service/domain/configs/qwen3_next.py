@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from service.domain.architecture import Architecture, Module, ModuleKind, Shard
-from service.domain.configs import blocks, dense, layer_kinds, moe
-from service.domain.configs.base import Decoder, architecture, decoder, frame, routing, split
-from service.domain.configs.deepseek_v3 import MAX_PREDICTION_LAYERS, fusion
+from service.domain.architecture import Architecture
+from service.domain.configs import layer_kinds
+from service.domain.configs import qwen3_next_parts as parts
+from service.domain.configs.base import Decoder, architecture, decoder, frame, split
 from service.domain.configs.fields import Fields
 from service.domain.configs.jamba import mixed_caches
 from service.domain.configs.recurrent_blocks import FOUR_BYTES, GatedDelta
@@ -52,7 +52,6 @@ _DENSE: Mapping[str, Any] = {
     "num_experts": 0,
 }
 _DEFAULTS = {"qwen3_next": _NEXT, "qwen3_5_text": _DENSE, "qwen3_5_moe_text": _MOE}
-_PREDICTION_LAYERS = ("mtp_num_hidden_layers", "num_nextn_predict_layers")
 _STATE_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
@@ -64,10 +63,10 @@ def read(fields: Fields) -> Architecture:
     mixer = gated_delta(fields)
     made = [
         *frame(shape),
-        *_attention(fields, shape, attending),
+        *parts.attention(fields, shape, attending),
         *mixer.modules(shape.hidden, mixing),
-        *_mlps(fields, shape, shape.all_layers),
-        *_predicted(fields, shape),
+        *parts.mlps(fields, shape, shape.all_layers),
+        *parts.predicted(fields, shape),
     ]
     return architecture(fields, shape, made, mixed_caches(shape, attending, mixer.cache(_state_bytes(fields)), mixing))
 
@@ -96,53 +95,6 @@ def _kinds(fields: Fields, shape: Decoder) -> tuple[tuple[int, ...], tuple[int, 
     if words is not None:
         return split(shape.all_layers, lambda layer: words[layer] == layer_kinds.FULL)
     return split(shape.all_layers, lambda layer: (layer + 1) % every == 0)
-
-
-def _attention(fields: Fields, shape: Decoder, layers: tuple[int, ...]) -> list[Module]:
-    if not layers:
-        return []
-    biased, heads = fields.flag("attention_bias", default=False), shape.heads
-    rows = heads.query * heads.key_width
-    made = dense.attention(shape, dense.Layer(qkv_bias=biased, out_bias=biased, head_norms=True), layers)
-    gate = blocks.matrix("q_gate", ModuleKind.ATTENTION, rows, shape.hidden, layers, Shard.ROWS, heads.query)
-    made.append(gate)
-    if biased:
-        bias = ModuleKind.BIAS
-        made.append(blocks.matrix("q_gate.bias", bias, rows, 1, layers, Shard.ROWS, heads.query))
-    return made
-
-
-def _mlps(fields: Fields, shape: Decoder, layers: tuple[int, ...]) -> list[Module]:
-    if not fields.get("num_experts"):
-        return blocks.gated_mlp(shape.hidden, fields.integer("intermediate_size"), layers)
-    every = fields.integer("decoder_sparse_step")
-    dense_layers = set(fields.integers("mlp_only_layers"))
-    sparse, plain = split(layers, lambda layer: layer not in dense_layers and (layer + 1) % every == 0)
-    made = moe.modules(shape.hidden, _experts(fields), sparse)
-    return made + blocks.gated_mlp(shape.hidden, fields.integer("intermediate_size"), plain) if plain else made
-
-
-def _experts(fields: Fields) -> moe.Experts:
-    count, active = routing(fields, ("num_experts", "num_local_experts"), ("num_experts_per_tok",))
-    return moe.Experts(
-        count=count,
-        active=active,
-        width=fields.integer("moe_intermediate_size"),
-        shared=fields.integer("shared_expert_intermediate_size"),
-        shared_gate=True,
-    )
-
-
-def _predicted(fields: Fields, shape: Decoder) -> list[Module]:
-    count = fields.integer(*_PREDICTION_LAYERS, default=0, least=0, most=MAX_PREDICTION_LAYERS)
-    layers = tuple(range(shape.layers, shape.layers + count))
-    if not layers:
-        return []
-    if fields.get("num_experts"):
-        mlp = moe.modules(shape.hidden, _experts(fields), layers)
-    else:
-        mlp = blocks.gated_mlp(shape.hidden, fields.integer("intermediate_size"), layers)
-    return blocks.prediction([*_attention(fields, shape, layers), *mlp, *fusion(shape.hidden, layers)])
 
 
 def _state_bytes(fields: Fields) -> int:

@@ -106,7 +106,7 @@ def internvl(fields: Fields) -> Tower:
     if fields.flag("use_qk_norm", default=fields.flag("qk_normalization", default=False)):
         tower.norm("qk_norms", hidden, 2 * layers, bias=False)
     if not fields.flag("use_mean_pooling", default=True):
-        tower.norm("layernorm", hidden, bias=not rms)
+        tower.norm("layernorm", hidden)
     if fields.flag("use_mask_token", default=False):
         tower.vector("mask_token", hidden)
     return tower

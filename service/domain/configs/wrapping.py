@@ -8,6 +8,7 @@ from typing import Any
 
 from service.domain.architecture import Architecture, Module
 from service.domain.configs.fields import Fields
+from service.domain.errors import QuoteError
 
 DEFAULT_ENCODER = "{0}: the config is silent, the encoder is the model code's own default"
 _INHERITED = ("quantization_config", "compression_config", "torch_dtype", "dtype")
@@ -46,16 +47,44 @@ def read_text(
     from service.domain.configs import read_config  # noqa: PLC0415  # the registry imports the wrappers
 
     inner = fields.inner(*_NAMES)
-    values = dict(inner.values if inner else fields.values)
-    outer = {name: fields.values[name] for name in _INHERITED if fields.values.get(name) is not None}
-    stated = values.get("model_type") if inner else kind
-    stated = kind if stated is None else stated
-    renamed_kind = renamed.get(stated, stated) if isinstance(stated, str) else stated
-    unsaid = {name: value for name, value in defaults.items() if _ALIASES.get(name, name) not in values}
-    values = {**unsaid, **outer, **values, "model_type": renamed_kind}
+    stated = (inner.get("model_type") if inner else None) or kind
+    said = {"model_type": renamed.get(stated, stated) if isinstance(stated, str) else stated}
     if tying is not None:
-        values["tie_word_embeddings"] = _tied(fields, inner, tying)
-    return read_config(values, pointer=inner.pointer if inner else fields.pointer)
+        said["tie_word_embeddings"] = _tied(fields, inner, tying)
+    return read_nested(fields, lambda text: read_config({**text.values, **said}, pointer=text.pointer), defaults)
+
+
+def read_nested(
+    fields: Fields, read: Callable[[Fields], Architecture], defaults: Mapping[str, Any] = _NOTHING
+) -> Architecture:
+    """Read the decoder by `read` from its fields, those inherited among them; refusals name the field in the file."""
+    inner = fields.inner(*_NAMES)
+    values, inherited = _stated(fields, inner, defaults)
+    pointer = inner.pointer if inner else fields.pointer
+    try:
+        return read(Fields(values, pointer))
+    except QuoteError as error:
+        raise _repointed(error, pointer, fields.pointer, inherited) from error
+
+
+def _stated(
+    fields: Fields, inner: Fields | None, defaults: Mapping[str, Any]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What the decoder's config says, silence filled from the outer one and the defaults; and what was inherited."""
+    values = dict(inner.values if inner else fields.values)
+    inherited = tuple(n for n in _INHERITED if values.get(n) is None and fields.values.get(n) is not None)
+    unsaid = {name: value for name, value in defaults.items() if _ALIASES.get(name, name) not in values}
+    return {**unsaid, **values, **{name: fields.values[name] for name in inherited}}, inherited
+
+
+def _repointed(error: QuoteError, inner: str, outer: str, inherited: tuple[str, ...]) -> QuoteError:
+    """The refusal with inherited fields named where they stand in the file."""
+
+    def moved(pointer: str) -> str:
+        below = pointer.removeprefix(inner)
+        return outer + below if below.split("/")[1:2] and below.split("/")[1] in inherited else pointer
+
+    return type(error)(*(replace(fault, pointer=moved(fault.pointer)) for fault in error.faults))
 
 
 def _tied(fields: Fields, inner: Fields | None, tying: Tying) -> bool:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from service.domain.architecture import Architecture, Module, ModuleKind, Shard
-from service.domain.configs import blocks, layer_kinds
+from service.domain.architecture import Architecture, ModuleKind, Shard
+from service.domain.configs import blocks, layer_kinds, zamba2_parts
 from service.domain.configs.base import HIDDEN, Decoder, architecture, frame
-from service.domain.configs.blocks import Heads, matrix
+from service.domain.configs.blocks import Heads
 from service.domain.configs.fields import Fields
 from service.domain.configs.jamba import mixed_caches
 from service.domain.configs.recurrent_blocks import Mamba2
@@ -31,8 +31,6 @@ DEFAULTS: Mapping[str, Any] = {
     "num_mem_blocks": 1,
     "adapter_rank": 128,
 }
-_ATTENTION, _MLP = ModuleKind.ATTENTION, ModuleKind.MLP
-_ROWS, _COLUMNS, _WHOLE = Shard.ROWS, Shard.COLUMNS, Shard.REPLICATED
 
 
 def read(fields: Fields) -> Architecture:
@@ -45,9 +43,9 @@ def read(fields: Fields) -> Architecture:
     made = [
         *frame(shape, norms=1),
         *mixer.modules(shape.hidden, shape.all_layers),
-        *_shared_block(fields, shape, owners),
-        *_adapters(fields, shape, users),
-        matrix("linear", _MLP, shape.hidden, shape.hidden, users, _WHOLE),
+        *zamba2_parts.shared_block(fields, shape, owners),
+        *zamba2_parts.adapters(fields, shape, users),
+        blocks.matrix("linear", ModuleKind.MLP, shape.hidden, shape.hidden, users, Shard.REPLICATED),
     ]
     return architecture(fields, shape, made, mixed_caches(shape, users, mixer.cache(), shape.all_layers))
 
@@ -94,33 +92,3 @@ def _mixer(fields: Fields, shape: Decoder) -> Mamba2:
         kernel=fields.integer("mamba_d_conv"),
         bias=fields.flag("add_bias_linear", default=False),
     )
-
-
-def _width(fields: Fields, shape: Decoder) -> int:
-    return fields.optional("intermediate_size", least=0) or 4 * shape.hidden
-
-
-def _shared_block(fields: Fields, shape: Decoder, owners: tuple[int, ...]) -> list[Module]:
-    hidden, heads, width = shape.hidden, shape.heads, _width(fields, shape)
-    biased = fields.flag("add_bias_linear", default=False)
-    inner = heads.query * heads.key_width
-    attention = blocks.attention(2 * hidden, heads, owners)[:-1]
-    return [
-        *attention,
-        matrix("o_proj", _ATTENTION, hidden, inner, owners, _COLUMNS, heads.query),
-        *blocks.gated_mlp(hidden, width, owners, biased=biased),
-        blocks.vector("shared_norms", 3 * hidden, owners),
-    ]
-
-
-def _adapters(fields: Fields, shape: Decoder, users: tuple[int, ...]) -> list[Module]:
-    """What each use adds of its own: a narrow pair beside the MLP's first projection, an option for attention."""
-    rank, wide = fields.integer("adapter_rank"), 2 * shape.hidden
-    made = [
-        matrix("mlp_adapter.down", _MLP, rank, shape.hidden, users, _WHOLE),
-        matrix("mlp_adapter.up", _MLP, 2 * _width(fields, shape), rank, users, _ROWS),
-    ]
-    if fields.flag("use_shared_attention_adapter", default=False):
-        made.append(Module("attention_adapters.down", _ATTENTION, rank, wide, users, 3, 3))
-        made.append(Module("attention_adapters.up", _ATTENTION, wide, rank, users, 3, 3, _ROWS))
-    return made

@@ -3,65 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from service.domain.errors import CatalogFactError
+from service.domain.engines.times import StepPolicy, step_policy
+from service.domain.errors import CatalogFactError, NotSupported
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from service.domain.catalog import Entry
     from service.domain.gpu import Gpu
+    from service.domain.model import Model
+
+__all__ = ["ENGINES", "PLAIN_TYPES", "EngineDefaults", "PlainEngine", "StepPolicy", "from_facts", "step_policy"]
+
+PLAIN_TYPES = frozenset({"fp32", "bf16", "fp16"})
+"""Types that are computed in as they are stored."""
 
 ENGINES = ("none", "vllm", "sglang", "tensorrt-llm", "llama.cpp", "ollama", "tgi", "lmdeploy")
 """Every engine of the contract, also those that this release refuses by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class ByWidth:
-    """A figure for formats of 16 bits and more, and one for narrower ones."""
+class EngineDefaults(NamedTuple):
+    """What an engine's release fills in; `reserve_bytes` is None where the reserve is modelled."""
 
-    wide: float
-    narrow: float
-
-    def of(self, bits: float) -> float:
-        """The figure for a format of that many bits."""
-        return self.wide if bits >= 16 else self.narrow  # noqa: PLR2004  # the word "wide" means this
-
-
-@dataclass(frozen=True, slots=True)
-class StepPolicy:
-    """Coefficients of the time of a decode step and of a prefill, each dated in the catalog with its evidence."""
-
-    layer_seconds: float
-    expert_layer_seconds: float
-    sequence_seconds: float
-    all_reduce_seconds: float
-    compute_fraction: float
-    cache_fraction: ByWidth
-    weight_fractions: tuple[tuple[str | None, str | None, float], ...]
-    spread: float
-    spread_experts: float
-    prefill_maximum: ByWidth
-    prefill_half_tokens: ByWidth
-    prefill_attention_fraction: float
-    prefill_spread: float
-    nvlink_fraction: float
-    pcie_bytes_per_second: int
-
-    def weight_fraction(self, gpu: Gpu | None) -> float:
-        """Share of the listed bandwidth that reading weights reaches on a device; the last rule is for any."""
-        vendor, memory = (gpu.vendor, gpu.memory_type.casefold()) if gpu else ("", "")
-        for wanted_vendor, wanted_memory, fraction in self.weight_fractions:
-            if wanted_vendor in {None, vendor} and (wanted_memory is None or memory.startswith(wanted_memory)):
-                return fraction
-        return self.compute_fraction
-
-    def link_bytes_per_second(self, gpu: Gpu | None) -> float:
-        """Rate of a large all-reduce between devices of that kind."""
-        if gpu and gpu.nvlink_bytes_per_second:
-            return gpu.nvlink_bytes_per_second * self.nvlink_fraction
-        return float(self.pcie_bytes_per_second)
+    version: str | None
+    notes: tuple[str, ...]
+    memory_basis: str
+    memory_utilization: float
+    reserve_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,6 +45,22 @@ class PlainEngine:
     reserve_bytes: int
     step: StepPolicy
 
+    def release_defaults(self, asked: Mapping[str, Any]) -> EngineDefaults:
+        """The same whatever is asked; a textbook has no releases."""
+        if asked.get("engine_version") is not None:
+            raise NotSupported.at("/engine_version", "Engine none has no releases.")
+        return EngineDefaults(None, (), self.memory_basis, self.memory_utilization, self.reserve_bytes)
+
+    def weight_name(self, asked: str | None, model: Model, gpu: Gpu | None) -> str:  # noqa: ARG002  # as other engines
+        """What was asked, or what the checkpoint is stored in."""
+        return asked or model.checkpoint_format
+
+    def cache_name(self, asked: str | None, model: Model, weight_name: str, gpu: Gpu | None) -> str:  # noqa: ARG002
+        """The checkpoint's own scheme, else the type computed in: a plain weight type that was asked is that type."""
+        if model.cache_format:
+            return model.cache_format
+        return weight_name if asked in PLAIN_TYPES else model.compute_type
+
 
 def from_facts(entry: Entry) -> PlainEngine:
     """Read a catalog entry of kind `engine`; raises CatalogFactError where a figure is missing."""
@@ -87,28 +73,7 @@ def from_facts(entry: Entry) -> PlainEngine:
             memory_basis=rules["memory_basis"],
             memory_utilization=rules["memory_utilization"],
             reserve_bytes=rules["reserve_bytes"],
-            step=_step(facts["step"], facts["prefill"], facts["link"]),
+            step=step_policy(facts["step"], facts["prefill"], facts["link"]),
         )
     except (KeyError, TypeError, IndexError, ValueError) as error:
         raise CatalogFactError.at("/facts", f"The engine {entry.id} cannot be read: {error}.") from error
-
-
-def _step(step: Mapping[str, Any], prefill: Mapping[str, Any], link: Mapping[str, Any]) -> StepPolicy:
-    rules = step["weight_fraction"]
-    return StepPolicy(
-        layer_seconds=float(step["layer_seconds"]["dense"]),
-        expert_layer_seconds=float(step["layer_seconds"]["experts"]),
-        sequence_seconds=float(step["sequence_seconds"]),
-        all_reduce_seconds=float(step["all_reduce_seconds"]),
-        compute_fraction=step["compute_fraction"],
-        cache_fraction=ByWidth(**step["cache_fraction"]),
-        weight_fractions=tuple((r.get("vendor"), r.get("memory"), r["fraction"]) for r in rules),
-        spread=step["spread"],
-        spread_experts=step["spread_experts"],
-        prefill_maximum=ByWidth(**prefill["maximum"]),
-        prefill_half_tokens=ByWidth(**prefill["half_tokens"]),
-        prefill_attention_fraction=prefill["attention_fraction"],
-        prefill_spread=prefill["spread"],
-        nvlink_fraction=link["nvlink_fraction"],
-        pcie_bytes_per_second=link["pcie_bytes_per_second"],
-    )

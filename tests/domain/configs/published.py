@@ -12,7 +12,10 @@ DATA = Path(__file__).parents[2] / "data" / "configs"
 
 @dataclass(frozen=True)
 class Published:
-    """A config and what is true of it; `cache_bytes` are keys and values of one sequence in 16 bits, by its length."""
+    """A config and what is true of it; `cache_bytes` are all caches of one sequence in 16 bits, by its length.
+
+    `state_bytes` is the part of them that is recurrent state, in types of its own.
+    """
 
     model: str
     source: str
@@ -21,6 +24,7 @@ class Published:
     cache_bytes: dict[int, int]
     active_parameters: int | None = None
     prediction_parameters: int = 0
+    state_bytes: int = 0
 
 
 @cache

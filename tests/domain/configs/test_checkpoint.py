@@ -63,13 +63,40 @@ def test_a_cache_scheme_decides_the_cache_format(scheme: dict[str, Any], cache: 
     assert formats({"quant_method": "modelopt", "quant_algo": "FP8", **scheme}).cache == cache
 
 
-def test_a_mixed_checkpoint_is_quoted_in_its_smallest_format_with_a_warning() -> None:
+def test_a_mixed_checkpoint_has_the_formats_that_it_lists() -> None:
     layers = {"layers.0.mlp": {"quant_algo": "W4A16_NVFP4"}, "layers.0.self_attn": {"quant_algo": "FP8"}}
 
     found = formats({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION", "quantized_layers": layers})
 
     assert found.weight == "nvfp4"
+    assert [(rule.pattern, rule.format) for rule in found.rules] == [
+        ("layers.0.mlp", "nvfp4"),
+        ("layers.0.self_attn", "fp8_tensor"),
+        ("", None),
+    ]
+
+
+def test_a_mixed_checkpoint_that_does_not_say_where_comes_with_a_warning() -> None:
+    found = formats({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"})
+
     assert "mixes" in found.warnings[0]
+
+
+def test_a_list_of_what_is_left_alone_is_whole() -> None:
+    scheme = compressed(num_bits=8, type="float", strategy="channel")
+    scheme["config_groups"]["group_0"]["targets"] = ["Linear"]
+
+    rules = formats({**scheme, "ignore": ["lm_head"]}).rules
+
+    assert [(rule.pattern, rule.format) for rule in rules] == [("lm_head", None), ("", "fp8"), ("lm_head", "fp8")]
+
+
+@pytest.mark.parametrize("ignored", ["lm_head", ["lm_head", 1], {"lm_head": True}], ids=["text", "number", "object"])
+def test_a_list_that_holds_anything_but_names_is_refused_by_field(ignored: Any) -> None:  # noqa: ANN401  # as above
+    with pytest.raises(ConfigError) as caught:
+        formats({"quant_method": "fp8", "modules_to_not_convert": ignored})
+
+    assert caught.value.faults[0].pointer == "/config/quantization_config/modules_to_not_convert"
 
 
 @pytest.mark.parametrize(

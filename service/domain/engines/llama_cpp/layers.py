@@ -1,0 +1,104 @@
+"""Which device holds which layer: the last layers go to devices, in proportion to the split (accounting 4)."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
+from itertools import accumulate
+from typing import TYPE_CHECKING, NamedTuple
+
+from service.domain.architecture import ModuleKind, Place
+from service.domain.engines.vllm.shapes import remembered
+from service.domain.loads import whole_load
+from service.domain.units import whole
+
+if TYPE_CHECKING:
+    from service.domain.architecture import Architecture, Module
+    from service.domain.engines.ranks.setting import Setting
+    from service.domain.loads import CacheTerm, RankLoad
+    from service.domain.model import Model
+    from service.domain.precision import CacheFormat, WeightFormat
+
+_ELSEWHERE = frozenset({ModuleKind.VISION, ModuleKind.AUDIO, ModuleKind.ENCODER, ModuleKind.PREDICTION})
+"""In files of their own, or not loaded."""
+
+
+class Placement(NamedTuple):
+    """The layers of each device, and the device of the output matrix, None where the host keeps it."""
+
+    devices: tuple[frozenset[int], ...]
+    output: int | None
+
+
+@lru_cache(maxsize=256)
+def placement(layers: int, split: tuple[float, ...], gpu_layers: int, *, output_first: bool) -> Placement:
+    """Place layers and, as one more of them, the output matrix."""
+    count = layers + 1 if gpu_layers < 0 else min(gpu_layers, layers + 1)
+    start = layers + 1 - count if output_first else max(layers - count, 0)
+    total = sum(map(Fraction, split))
+    points = [point / total for point in accumulate(map(Fraction, split))]
+    found: list[set[int]] = [set() for _ in split]
+    for layer in range(start, min(start + count, layers + 1)):
+        found[bisect_right(points, Fraction(layer - start, count))].add(layer)
+    output = next((device for device, held in enumerate(found) if layers in held), None)
+    return Placement(tuple(frozenset(held - {layers}) for held in found), output)
+
+
+def device_loads(setting: Setting, where: Placement) -> tuple[RankLoad, ...]:
+    """What each device holds of weights and caches; embedding tables that are only gathered from stay on the host."""
+    scenario = setting.scenario
+    model, weights, cache = scenario.model, scenario.weights, scenario.cache
+    key = ("llama-devices", weights, cache, where)
+    loads: tuple[RankLoad, ...] = remembered(model, key, lambda: _loads(model, weights, cache, where))
+    if scenario.weight_bytes is None and scenario.parameters is None:
+        return loads
+    return tuple(replace(load, weight_bytes=setting.scaled(load.weight_bytes)) for load in loads)
+
+
+def _loads(model: Model, weights: WeightFormat, cache: CacheFormat, where: Placement) -> tuple[RankLoad, ...]:
+    architecture, load = model.architecture, whole_load(model, weights, cache)
+    loads = []
+    for device, layers in enumerate(where.devices):
+        size = _weight_bytes(architecture, weights, layers, output=device == where.output)
+        parts = (
+            _part(kept, sum(layer in layers for layer in owned.layers))
+            for owned, kept in zip(architecture.caches, load.terms, strict=True)
+        )
+        terms = tuple(part for part in parts if part.layers)
+        loads.append(replace(load, index=device, stage=device, weight_bytes=size, terms=terms))
+    return tuple(loads)
+
+
+def _weight_bytes(architecture: Architecture, number: WeightFormat, layers: frozenset[int], *, output: bool) -> int:
+    total = 0
+    for module in architecture.modules:
+        held = _held(module, layers, output=output)
+        if held:
+            total += module.per_layer * number.held_bytes(module, module.rows, module.columns, held)
+    return total
+
+
+def _held(module: Module, layers: frozenset[int], *, output: bool) -> tuple[int, ...]:
+    """The module's layers on a device; what stands behind them all is with the output, a tied table as a copy."""
+    if module.kind in _ELSEWHERE or module.place is Place.FIRST:
+        return ()
+    if module.place is Place.LAYERS:
+        return tuple(layer for layer in module.layers if layer in layers)
+    return (0,) if output else ()
+
+
+def _part(term: CacheTerm, layers: int) -> CacheTerm:
+    """A term over so many of its layers."""
+    share = Fraction(layers, term.layers)
+    return replace(
+        term,
+        layers=layers,
+        bytes_per_token=whole(term.bytes_per_token * share),
+        growing_bytes=whole(term.growing_bytes * share),
+        fixed_bytes=whole(term.fixed_bytes * share),
+        readers=whole(term.readers * share),
+        score_flops=whole(term.score_flops * share),
+        prefill_flops=whole(term.prefill_flops * share),
+    )

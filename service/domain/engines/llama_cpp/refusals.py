@@ -1,0 +1,77 @@
+"""Settings that llama.cpp has no meaning for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from service.domain.cache import CacheKind, LatentCache
+from service.domain.errors import Fault, NotSupported, ValidationError, nearest
+
+if TYPE_CHECKING:
+    from service.domain.engines.llama_cpp.rules import Rules
+    from service.domain.engines.ranks.setting import Setting
+
+FUSED = {"on": True, "off": False}
+"""What `attention_backend` may say: whether attention is fused (--flash-attn)."""
+
+
+def check(setting: Setting, rules: Rules) -> None:
+    """Raise QuoteError naming the field that cannot be."""
+    _check_caches(setting)
+    _check_weights(setting, rules)
+    _check_attention(setting)
+    _check_cache_type(setting, rules)
+    _check_split(setting)
+
+
+def fused(setting: Setting, rules: Rules) -> bool:
+    """Whether attention is fused: as asked, or as the build does."""
+    asked = setting.asked.get("attention_backend")
+    return rules.compute.fused if asked is None or asked == "auto" else FUSED[asked]
+
+
+def _check_caches(setting: Setting) -> None:
+    specs = [owners.spec for owners in setting.scenario.model.architecture.caches]
+    compressed = any(isinstance(spec, LatentCache) and spec.tokens_per_row > 1 for spec in specs)
+    odd = [spec.kind for spec in specs if spec.kind in {CacheKind.CROSS, CacheKind.INDEXER}]
+    if compressed or odd:
+        what = "compressed attention" if compressed else f"{odd[0]} cache"
+        detail = f"How llama.cpp keeps the {what} of {setting.scenario.model.name} is not described yet."
+        raise NotSupported(Fault("/engine", detail, ("none",)))
+
+
+def _check_weights(setting: Setting, rules: Rules) -> None:
+    name, known = setting.scenario.weights.name, rules.constants.file_types
+    if name not in known:
+        detail = f"llama.cpp loads GGUF files, and none is of type {name}."
+        raise NotSupported(Fault("/weight_dtype", detail, nearest(name, known)))
+
+
+def _check_attention(setting: Setting) -> None:
+    asked = setting.asked.get("attention_backend")
+    if asked is not None and asked != "auto" and asked not in FUSED:
+        detail = f"attention_backend is on, off or auto with llama.cpp (--flash-attn), not {asked[:40]!r}."
+        raise NotSupported(Fault("/attention_backend", detail, ("on", "off", "auto")))
+
+
+def _check_cache_type(setting: Setting, rules: Rules) -> None:
+    cache, constants = setting.scenario.cache, rules.constants
+    for name in cache.name.split("/"):
+        if name not in constants.cache_types:
+            detail = f"llama.cpp has no cache of type {name}."
+            raise NotSupported(Fault("/kv_dtype", detail, nearest(name, constants.cache_types)))
+    values = cache.name.split("/")[-1]
+    if values not in constants.wide_cache_types and not fused(setting, rules):
+        detail = f"Values are kept in {values} only with fused attention: set attention_backend to on."
+        raise ValidationError(Fault("/kv_dtype", detail))
+
+
+def _check_split(setting: Setting) -> None:
+    split, devices = setting.asked.get("tensor_split"), setting.scenario.layout.pipeline
+    if split is None:
+        return
+    if len(split) != devices:
+        detail = f"tensor_split has {len(split)} shares for {devices} GPUs."
+        raise ValidationError(Fault("/tensor_split", detail))
+    if not any(split):
+        raise ValidationError(Fault("/tensor_split", "At least one share must be above 0."))

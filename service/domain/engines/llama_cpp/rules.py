@@ -1,0 +1,68 @@
+"""The rules of one build of llama.cpp, each a figure or a choice that the catalog dates and gives its evidence for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SlotRule:
+    """Slots where nobody sets them, and whether all slots share one buffer: by default, and where slots are asked."""
+
+    slots: int
+    unified: bool
+    unified_where_asked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CellRule:
+    """Cells come in multiples of `pad`; families whose windowed layers keep a window, in multiples of their own."""
+
+    pad: int
+    window_pad: int
+    windows: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeRule:
+    """Tokens of one pass, whether logits are kept for all of them, and whether attention is fused by default."""
+
+    ubatch_tokens: int
+    all_outputs: bool
+    fused: bool
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class OffloadRule:
+    """Whether the output matrix is the first to go to a device or the last."""
+
+    output_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """Figures that no build has changed so far; the span is low, middle and high, in bytes."""
+
+    runtime: tuple[int, int, int]
+    cache_default: str
+    cache_types: frozenset[str]
+    wide_cache_types: frozenset[str]
+    state_element_bytes: int
+    weight_types: dict[str, str]
+    file_types: frozenset[str]
+    otherwise: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rules:
+    """Everything that depends on the build; itself a key of what follows from it."""
+
+    name: str
+    note: str | None
+    slots: SlotRule
+    cells: CellRule
+    compute: ComputeRule
+    offload: OffloadRule
+    constants: Constants

@@ -1,0 +1,34 @@
+"""Drafters that live in the target's process: how many layers they add, and what those weigh."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from service.domain.architecture import ModuleKind, Place, Shard
+
+if TYPE_CHECKING:
+    from service.domain.architecture import Architecture
+    from service.domain.precision import WeightFormat
+
+_SIXTEEN_BITS = 2
+
+
+def predicted_layers(architecture: Architecture) -> int:
+    """Prediction layers of the checkpoint."""
+    return len({layer for m in architecture.modules if m.kind is ModuleKind.PREDICTION for layer in m.layers})
+
+
+def drafted_bytes(architecture: Architecture, number: WeightFormat, tensor: int) -> int:
+    """A rank's share of the checkpoint's prediction layers; of one average layer and a fusion where it has none."""
+    total = 0
+    for module in architecture.modules:
+        if module.kind is not ModuleKind.PREDICTION or module.rows == architecture.vocabulary_size:
+            continue
+        size = _SIXTEEN_BITS * module.elements
+        if module.per_layer > 1 and number.element_bits < _SIXTEEN_BITS * 8:
+            size = number.matrix_bytes(module.rows, module.columns, ModuleKind.EXPERT)
+        total += module.count * size // (1 if module.shard is Shard.REPLICATED else tensor)
+    if total:
+        return total
+    layers = sum(m.parameters for m in architecture.modules if m.place is Place.LAYERS)
+    return _SIXTEEN_BITS * (layers // architecture.layers + 2 * architecture.hidden_size**2) // tensor

@@ -1,0 +1,191 @@
+"""What a release of SGLang gives to its caches: a share of what was free before loading, less the weights.
+
+pool = free after loading - free before loading x (1 - share) - what encoders are kept free for   (accounting 3.2)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from service.domain.architecture import ModuleKind
+from service.domain.cache import CacheKind
+from service.domain.engines.prediction import drafted_bytes
+from service.domain.engines.ranks.attention import attention_loads, attention_ranks
+from service.domain.engines.ranks.drafts import draft_layers, drafted_cache_bytes
+from service.domain.engines.ranks.held import Held, Part, Rank, Terms, given_reserve, held, part
+from service.domain.engines.sglang.caches import (
+    full_bytes,
+    has_window_pool,
+    kept_load,
+    state_bytes,
+    window_bytes,
+    window_tokens,
+)
+from service.domain.engines.sglang.fraction import Batch, Layout, batch_of, fraction_of
+from service.domain.engines.sglang.pools import StatePool, TokenPool
+from service.domain.engines.sglang.refusals import check, page_tokens
+from service.domain.engines.sglang.vision import vision_of
+from service.domain.engines.vllm.shapes import remembered
+
+if TYPE_CHECKING:
+    from service.domain.engines.ranks.pool import Pool
+    from service.domain.engines.ranks.setting import Setting
+    from service.domain.engines.sglang.rules import Rules
+    from service.domain.loads import RankLoad
+
+_MIB = 1 << 20
+
+
+def pool_bytes(free_before: int, free_after: int, fraction: float) -> int:
+    """The cache's budget from free memory before and after loading, as the engine prints both; never negative."""
+    back = Fraction(free_before) * (1 - Fraction(str(fraction)))
+    return max(0, int(free_after - back))
+
+
+def hold(setting: Setting, rules: Rules) -> Held:
+    """Quote a setting; raises QuoteError for what the release has no meaning for."""
+    check(setting, rules)
+    layout = layout_of(setting)
+    batch = batch_for(setting, rules, layout)
+    asked = setting.asked.get("memory_utilization")
+    share = fraction_of(rules, layout, batch) if asked is None else asked
+    ranks = tuple(_rank(setting, rules, load, layout, share) for load in _loads(setting, rules))
+    return held(setting, ranks, _terms(setting, rules, ranks, batch, share))
+
+
+def layout_of(setting: Setting) -> Layout:
+    """What the share of memory follows from."""
+    scenario, gpu = setting.scenario, setting.gpu
+    architecture, layout = scenario.model.architecture, scenario.layout
+    known = gpu.driver_total_bytes if gpu and setting.asked.get("memory_bytes") is None else None
+    return Layout(
+        max(1, (known or scenario.budget.memory_bytes) // _MIB),
+        layout.tensor * layout.pipeline,
+        layout.tensor,
+        attention_ranks(setting),
+        any(owners.spec.kind is CacheKind.LATENT for owners in architecture.caches),
+        setting.asked.get("speculative_method") is not None,
+        vision_of(scenario.model),
+    )
+
+
+def batch_for(setting: Setting, rules: Rules, layout: Layout) -> Batch:
+    """The batch of the setting."""
+    asked = setting.asked
+    graphs = not setting.flag("enforce_eager", default=False)
+    return batch_of(rules, layout, asked.get("max_batched_tokens"), asked.get("max_sequences_limit"), graphs=graphs)
+
+
+def share_of(setting: Setting, rules: Rules) -> float:
+    """The share of free memory, as asked or the release's."""
+    asked: float | None = setting.asked.get("memory_utilization")
+    layout = layout_of(setting)
+    return asked if asked is not None else fraction_of(rules, layout, batch_for(setting, rules, layout))
+
+
+def windows_of(setting: Setting, rules: Rules) -> bool:
+    """Whether windows have a pool of their own."""
+    architecture = setting.scenario.model.architecture
+    return has_window_pool(architecture, rules, asked=setting.asked.get("hybrid_cache"))
+
+
+def _loads(setting: Setting, rules: Rules) -> tuple[RankLoad, ...]:
+    scenario, windows = setting.scenario, windows_of(setting, rules)
+    loads = attention_loads(setting, attention_ranks(setting))
+    kept = [kept_load(load, rules, scenario.cache, windows=windows) for load in loads]
+    if draft_layers(setting, rules.constants.drafts):
+        extra = drafted_bytes(scenario.model.architecture, scenario.weights, scenario.layout.tensor)
+        kept[-1] = replace(kept[-1], weight_bytes=kept[-1].weight_bytes + extra)
+    return tuple(kept)
+
+
+def _rank(setting: Setting, rules: Rules, load: RankLoad, layout: Layout, share: float) -> Rank:
+    budget = setting.scenario.budget
+    pool = pool_of(setting, rules, load)
+    if budget.pool_bytes is not None:
+        parts = given_reserve(setting)
+        taken = load.weight_bytes + pool.states(budget.pool_bytes) + sum(p.middle for p in parts)
+        room = budget.memory_bytes - budget.others_bytes - taken
+        return Rank(load, parts, 0, budget.pool_bytes, max(0, budget.pool_bytes - room), pool)
+    before, after = _parts(setting, rules, layout)
+    free = budget.memory_bytes - budget.others_bytes - sum(p.middle for p in before)
+    back = max(0, free - int(free * Fraction(str(share))))
+    left = free - load.weight_bytes - back - sum(p.middle for p in after)
+    spread = round(load.weight_bytes * rules.constants.weight_spread)
+    over = max(0, pool.states(max(0, left)) - left)
+    return Rank(load, (*before, *after), back, left, over, pool, spread)
+
+
+def _parts(setting: Setting, rules: Rules, layout: Layout) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
+    """What is taken before free memory is first measured, and what is kept out of the cache's budget."""
+    given, constants = given_reserve(setting), rules.constants
+    if given:
+        return given, ()
+    before = [part("runtime", constants.runtime, "device context before loading")]
+    if layout.ranks > 1:
+        link = "nvlink" if setting.gpu and setting.gpu.nvlink_bytes_per_second else "pcie"
+        note = f"links between {layout.ranks} ranks over {link}"
+        before.append(part("communication", constants.links[link], note))
+    size = rules.encoder.input_bytes
+    after = (Part("encoder", size, size, size, "embedded pictures"),) if size and _reads_media(setting) else ()
+    return tuple(before), after
+
+
+def _reads_media(setting: Setting) -> bool:
+    model = setting.scenario.model
+    kinds = {ModuleKind.VISION, ModuleKind.AUDIO}
+    found: bool = remembered(model, "media", lambda: any(m.kind in kinds for m in model.architecture.modules))
+    return found
+
+
+def pool_of(setting: Setting, rules: Rules, load: RankLoad) -> Pool:
+    """The pools of a rank."""
+    scenario, exact = setting.scenario, setting.scenario.budget.pool_bytes is not None
+    full, window = full_bytes(load), window_bytes(load)
+    if load.stage == scenario.layout.pipeline - 1:
+        full += drafted_cache_bytes(load, draft_layers(setting, rules.constants.drafts))
+    tokens = TokenPool(full, window, window_tokens(load), rules.windows.ratio, page_tokens(setting, rules), exact)
+    states = state_bytes(load)
+    if not states:
+        return tokens
+    cached = setting.flag("prefix_caching", default=True)
+    asked = setting.asked.get("max_sequences_limit")
+    slots = None if cached or asked is None else max(1, asked // attention_ranks(setting))
+    drafts = int(setting.asked.get("speculative_tokens") or 0)
+    return StatePool(tokens, states, rules.states, rules.states.slots_cached if cached else 1, drafts, slots)
+
+
+def _terms(setting: Setting, rules: Rules, ranks: tuple[Rank, ...], batch: Batch, share: float) -> Terms:
+    copies = attention_ranks(setting)
+    most = min(_running(setting, rules, rank) for rank in ranks)
+    found = [rules.note] if rules.note else []
+    found.append(
+        f"SGLang {rules.name}, {share:.3f} of what is free before loading, prompts in chunks of {batch.tokens:,},"
+        f" pages of {page_tokens(setting, rules):,}"
+    )
+    if copies > 1:
+        found.append(f"{copies} ranks of attention data parallel, each with a cache of its own of the printed size")
+    return Terms(rules.name, copies, most, needs_limit=False, assumptions=tuple(found), warnings=_warnings(ranks))
+
+
+def _warnings(ranks: tuple[Rank, ...]) -> tuple[str, ...]:
+    if any(rank.load.terms and isinstance(rank.pool, StatePool) for rank in ranks):
+        return ("States are kept in 32 bits unless SGLang is told otherwise (--mamba-ssm-dtype).",)
+    return ()
+
+
+def _running(setting: Setting, rules: Rules, rank: Rank) -> int:
+    """Sequences that one cache runs at most: asked, or by the tokens of the pool, and by the slots for states."""
+    rule, tokens = rules.running, rank.pool.tokens(rank.pool_bytes)
+    asked = setting.asked.get("max_sequences_limit")
+    if asked is None:
+        by_length = tokens * rule.factor // setting.scenario.limit_tokens
+        most = max(rule.least, min(rule.most, by_length))
+    else:
+        most = max(1, asked // attention_ranks(setting))
+    most = min(most, tokens // rule.least_tokens_each)
+    if isinstance(rank.pool, StatePool):
+        most = min(most, rank.pool.slots(rank.pool_bytes) // rank.pool.slots_each)
+    return most

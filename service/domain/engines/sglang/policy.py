@@ -1,0 +1,174 @@
+"""The policy of SGLang as the catalog keeps it: topics of dated rules, resolved for a release once and then kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from service.domain.engines import plain
+from service.domain.engines.dated import Dated, dated, made, newest
+from service.domain.engines.plain import EngineDefaults
+from service.domain.engines.ranks.drafts import draft_rule
+from service.domain.engines.sglang.rules import (
+    BatchRule,
+    Constants,
+    EncoderRule,
+    FractionRule,
+    PageRule,
+    Rules,
+    RunningRule,
+    Shares,
+    SizeReserve,
+    StateRule,
+    SumReserve,
+    Tier,
+    WindowRule,
+)
+from service.domain.engines.types import cache_name, weight_name
+from service.domain.engines.versions import Timeline
+from service.domain.errors import CatalogFactError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from service.domain.catalog import Entry
+    from service.domain.engines.plain import StepPolicy
+    from service.domain.gpu import Gpu
+    from service.domain.model import Model
+
+_KEPT_RELEASES = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Every topic, oldest rule first."""
+
+    batch: Dated[BatchRule]
+    fraction: Dated[FractionRule]
+    windows: Dated[WindowRule]
+    states: Dated[StateRule]
+    running: Dated[RunningRule]
+    pages: Dated[PageRule]
+    encoder: Dated[EncoderRule]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SglangEngine:
+    """SGLang as the catalog describes it; `release` gives the rules of one of its releases."""
+
+    name: str
+    takes: frozenset[str]
+    memory_basis: str
+    timeline: Timeline
+    topics: Topics
+    constants: Constants
+    step: StepPolicy
+    kept: dict[str, Rules] = field(default_factory=dict, repr=False)
+
+    def release(self, text: str | None) -> Rules:
+        """The rules of a release, the newest where None; raises ValidationError for a release that never was."""
+        name = text or self.timeline.newest
+        found = self.kept.get(name)
+        if found is None:
+            found = self._resolved(name)
+            if len(self.kept) >= _KEPT_RELEASES:
+                self.kept.clear()
+            self.kept[name] = found
+        return found
+
+    def _resolved(self, name: str) -> Rules:
+        release, topics = self.timeline.find(name), self.topics
+        return Rules(
+            name,
+            self.timeline.note(name, release),
+            newest(topics.batch, release),
+            newest(topics.fraction, release),
+            newest(topics.windows, release),
+            newest(topics.states, release),
+            newest(topics.running, release),
+            newest(topics.pages, release),
+            newest(topics.encoder, release),
+            self.constants,
+        )
+
+    def release_defaults(self, asked: Mapping[str, Any]) -> EngineDefaults:
+        """The release asked for, by default the newest; its share of memory follows from device, layout and model."""
+        return EngineDefaults(self.release(asked.get("engine_version")).name, (), self.memory_basis, 1.0, None)
+
+    def weight_name(self, asked: str | None, model: Model, gpu: Gpu | None) -> str:
+        """What the engine loads: its own reading of a plain width, and 16 bits of a 32-bit checkpoint."""
+        return weight_name(asked, model, gpu, self.constants.weight_types)
+
+    def cache_name(self, asked: str | None, model: Model, weight_name: str, gpu: Gpu | None) -> str:
+        """The checkpoint's own scheme, else the type computed in."""
+        return cache_name(asked, model, weight_name, gpu)
+
+
+def from_facts(entry: Entry) -> SglangEngine:
+    """Read the catalog entry of SGLang; raises CatalogFactError where a figure is missing."""
+    facts = entry.facts
+    try:
+        return SglangEngine(
+            name=entry.id,
+            takes=frozenset(facts["takes"]),
+            memory_basis=facts["memory_basis"],
+            timeline=Timeline(facts["releases"]["published"], facts["releases"]["read"], facts["name"]),
+            topics=_topics(facts),
+            constants=_constants(facts),
+            step=plain.step_policy(facts["step"], facts["prefill"], facts["link"]),
+        )
+    except (KeyError, TypeError, IndexError, ValueError) as error:
+        raise CatalogFactError.at("/facts", f"The engine {entry.id} cannot be read: {error}.") from error
+
+
+def _topics(facts: Mapping[str, Any]) -> Topics:
+    return Topics(
+        batch=dated(facts["batch"], _batch),
+        fraction=dated(facts["fraction"], _fraction),
+        windows=dated(facts["windows"], lambda row: WindowRule(frozenset(row["families"]), _ratio(row["ratio"]))),
+        states=dated(facts["states"], lambda row: made(StateRule, row, ratio=_ratio(row["ratio"]))),
+        running=dated(facts["running"], lambda row: made(RunningRule, row)),
+        pages=dated(facts["pages"], _pages),
+        encoder=dated(facts["encoder"], lambda row: made(EncoderRule, row)),
+    )
+
+
+def _ratio(value: float) -> tuple[int, int]:
+    """A ratio as the two whole numbers that its decimal digits say."""
+    return Fraction(str(value)).as_integer_ratio()
+
+
+def _batch(row: Mapping[str, Any]) -> BatchRule:
+    return made(BatchRule, row, tiers=tuple(made(Tier, tier) for tier in row["tiers"]))
+
+
+def _fraction(row: Mapping[str, Any]) -> FractionRule:
+    shares = row.get("shares")
+    return made(
+        FractionRule,
+        row,
+        sum_of=made(SumReserve, row["sum_of"]) if "sum_of" in row else None,
+        by_size=tuple(made(SizeReserve, size) for size in row.get("by_size", ())),
+        shares=made(Shares, shares, by_ranks=_pairs(shares["by_ranks"])) if shares else None,
+    )
+
+
+def _pairs(rows: list[Mapping[str, Any]]) -> tuple[tuple[int, float], ...]:
+    return tuple((row["ranks"], row["fraction"]) for row in rows)
+
+
+def _pages(row: Mapping[str, Any]) -> PageRule:
+    return made(PageRule, row, by_backend={name: tuple(sizes) for name, sizes in row["by_backend"].items()})
+
+
+def _constants(facts: Mapping[str, Any]) -> Constants:
+    return Constants(
+        runtime=tuple(facts["runtime"]["bytes"]),
+        links={row["link"]: tuple(row["bytes"]) for row in facts["communication"]},
+        indexed_narrow_bytes=facts["indexed"]["narrow_bytes"],
+        cache_types=frozenset(facts["cache_types"]["names"]),
+        weight_types=dict(facts["weights"]["types"]),
+        drafts=draft_rule(facts["drafts"]),
+        weight_spread=facts["weights"]["spread"],
+    )

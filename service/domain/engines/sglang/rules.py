@@ -1,0 +1,181 @@
+"""The rules of one release of SGLang, each a figure or a choice that the catalog dates and gives its evidence for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from service.domain.engines.ranks.drafts import DraftRule
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """Batch defaults of devices below a size; `graph_sequences` of few ranks and of many."""
+
+    tokens: int
+    below_mib: int | None = None
+    graph_sequences: int = 0
+    graph_sequences_many: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRule:
+    """Tokens of a chunk and the largest captured batch by size of the device; the last tier is for any."""
+
+    tiers: tuple[Tier, ...]
+    many_ranks: int
+    unknown_tokens: int
+    unknown_graph_sequences: int
+
+    def tier(self, device_mib: int) -> Tier:
+        """The tier of a device of that size."""
+        return next(tier for tier in self.tiers if tier.below_mib is None or device_mib < tier.below_mib)
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """A fixed share by the number of ranks, for devices that are not much larger than `above_mib` more of it."""
+
+    by_ranks: tuple[tuple[int, float], ...]
+    up_to_mib: int
+    otherwise: float
+    above_mib: int
+    spread_mib: int
+    most_reserved_mib: int
+
+    def fraction(self, ranks: int, device_mib: int) -> float:
+        """The share of a device of that size."""
+        found = self.otherwise
+        if device_mib <= self.up_to_mib:
+            found = next((share for least, share in self.by_ranks if ranks >= least), self.otherwise)
+        if device_mib <= self.above_mib:
+            return found
+        larger = found + self.spread_mib * (1 - found) / device_mib
+        return min(larger, (device_mib - self.most_reserved_mib) / device_mib)
+
+
+@dataclass(frozen=True, slots=True)
+class SizeReserve:
+    """What devices below a size keep free, and more of it for each rank."""
+
+    fixed_mib: float
+    rank_mib: float
+    below_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FractionRule:
+    """The default share of free memory: whichever of the three forms a release has.
+
+    `sum_of` adds up what passes and graphs take; the others are by size alone.
+    """
+
+    sum_of: SumReserve | None = None
+    by_size: tuple[SizeReserve, ...] = ()
+    shares: Shares | None = None
+    draft_mib: int = 0
+    attention_ranks_mib: int = 0
+    digits: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class SumReserve:
+    """MiB of a pass, of ranks and of graphs (accounting 3.1)."""
+
+    fixed_mib: int
+    token_mib: float
+    least_tokens: int
+    rank_mib: int
+    graph_sequence_mib: float
+    attention_rank_mib: float
+    attention_rank_wide_mib: float
+    wide_above: int
+    floor_above_mib: int
+    floor_mib: int
+    prefill_size_mib: int = 0
+    prefill_latent_mib: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderRule:
+    """By how much an encoder lowers the share, and what is kept for its inputs (accounting 3.1, 3.2)."""
+
+    factor: float
+    layers: int
+    hidden: int
+    sensitivity: float
+    least: float
+    most: float
+    input_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRule:
+    """Families whose windows have a pool of their own, and its tokens for each of the other pool."""
+
+    families: frozenset[str]
+    ratio: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StateRule:
+    """The pool of recurrent states: its share beside that of tokens, and slots for each running sequence."""
+
+    ratio: tuple[int, int]
+    spare_slots: int
+    slots_cached: int
+    element_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunningRule:
+    """Sequences that run at most: tokens over the longest length, times a factor, within two bounds."""
+
+    factor: int
+    least: int
+    most: int
+    least_tokens_each: int
+
+
+@dataclass(frozen=True, slots=True)
+class PageRule:
+    """Tokens of a page by what attends."""
+
+    tokens: int
+    by_backend: dict[str, tuple[int, ...]]
+    indexed: int
+    latent_from: float
+    latent_tokens: int
+    full_from: float
+    full_below: float
+    full_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """Figures that no release has changed so far; spans are low, middle and high, in bytes."""
+
+    runtime: tuple[int, int, int]
+    links: dict[str, tuple[int, int, int]]
+    indexed_narrow_bytes: int
+    cache_types: frozenset[str]
+    weight_types: dict[str, str]
+    drafts: DraftRule
+    weight_spread: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rules:
+    """Everything that depends on the release; itself a key of what follows from it."""
+
+    name: str
+    note: str | None
+    batch: BatchRule
+    fraction: FractionRule
+    windows: WindowRule
+    states: StateRule
+    running: RunningRule
+    pages: PageRule
+    encoder: EncoderRule
+    constants: Constants

@@ -1,0 +1,162 @@
+"""What a release of TensorRT-LLM gives to its cache: a share of what is free after weights and a full pass.
+
+tokens = (memory - weights - runtime - pass - sampler) x fraction // bytes of a token, in whole blocks (accounting 5)
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
+
+from service.domain.cache import CacheKind, FullCache
+from service.domain.engines.prediction import drafted_bytes
+from service.domain.engines.ranks.attention import attention_loads, attention_ranks
+from service.domain.engines.ranks.drafts import draft_layers, drafted_cache_bytes
+from service.domain.engines.ranks.held import Held, Part, Rank, Terms, given_reserve, held, part
+from service.domain.engines.tensorrt_llm.pools import BlockPool
+from service.domain.engines.tensorrt_llm.refusals import check
+from service.domain.engines.vllm.shapes import widths_of
+from service.domain.units import whole
+
+if TYPE_CHECKING:
+    from service.domain.engines.ranks.setting import Setting
+    from service.domain.engines.tensorrt_llm.rules import Rules
+    from service.domain.loads import RankLoad
+
+_WINDOWS = frozenset({CacheKind.SLIDING, CacheKind.CHUNKED})
+
+
+class Batch(NamedTuple):
+    """Tokens and sequences of one batch."""
+
+    tokens: int
+    sequences: int
+
+
+def hold(setting: Setting, rules: Rules) -> Held:
+    """Quote a setting; raises QuoteError for what the release has no meaning for."""
+    check(setting, rules)
+    batch = batch_of(setting, rules)
+    ranks = tuple(_rank(setting, rules, load, batch) for load in _loads(setting, rules))
+    return held(setting, ranks, _terms(setting, rules, batch))
+
+
+def batch_of(setting: Setting, rules: Rules) -> Batch:
+    """The batch as asked, or the release's."""
+    asked = setting.asked
+    return Batch(
+        asked.get("max_batched_tokens") or rules.batch.tokens,
+        asked.get("max_sequences_limit") or rules.batch.sequences,
+    )
+
+
+def block_tokens(setting: Setting, rules: Rules) -> int:
+    """Tokens of a block."""
+    return int(setting.asked.get("block_tokens") or rules.blocks.tokens)
+
+
+def keeps_windows(setting: Setting) -> bool:
+    """Whether windows have pools of their own: only where they are asked for (max_attention_window)."""
+    return setting.flag("hybrid_cache", default=False)
+
+
+def kept_load(load: RankLoad, *, windows: bool) -> RankLoad:
+    """The load with windows only where they have pools."""
+    if windows or not any(term.spec.kind in _WINDOWS for term in load.terms):
+        return load
+    terms = []
+    for term in load.terms:
+        spec = term.spec
+        if spec.kind in _WINDOWS:
+            full = FullCache(spec.kv_heads, spec.key_width, spec.value_width)
+            terms.append(replace(term, spec=full, window_tokens=None))
+        else:
+            terms.append(term)
+    return replace(load, terms=tuple(terms))
+
+
+def fraction_of(setting: Setting, rules: Rules) -> float:
+    """The share of free memory, as asked or the release's."""
+    asked: float | None = setting.asked.get("memory_utilization")
+    return rules.fraction if asked is None else asked
+
+
+def _loads(setting: Setting, rules: Rules) -> list[RankLoad]:
+    scenario = setting.scenario
+    loads = attention_loads(setting, attention_ranks(setting))
+    kept = [kept_load(load, windows=keeps_windows(setting)) for load in loads]
+    if draft_layers(setting, rules.constants.drafts):
+        extra = drafted_bytes(scenario.model.architecture, scenario.weights, scenario.layout.tensor)
+        kept[-1] = replace(kept[-1], weight_bytes=kept[-1].weight_bytes + extra)
+    return kept
+
+
+def _rank(setting: Setting, rules: Rules, load: RankLoad, batch: Batch) -> Rank:
+    budget = setting.scenario.budget
+    pool, given = pool_of(setting, rules, load), given_reserve(setting)
+    parts = given if given or budget.pool_bytes is not None else _modelled(setting, rules, load, batch)
+    free = budget.memory_bytes - budget.others_bytes - load.weight_bytes - sum(p.middle for p in parts)
+    if budget.pool_bytes is not None:
+        return Rank(load, parts, 0, budget.pool_bytes, max(0, budget.pool_bytes - free), pool)
+    share = Fraction(str(fraction_of(setting, rules)))
+    left = int(free * share) if free > 0 else free
+    return Rank(load, parts, max(0, free - left), left, max(0, -free), pool)
+
+
+def pool_of(setting: Setting, rules: Rules, load: RankLoad) -> BlockPool:
+    """The pools of a rank, the widest last."""
+    scenario = setting.scenario
+    sizes: dict[int, int] = defaultdict(int)
+    for term in load.terms:
+        if term.growing_bytes:
+            window = scenario.limit_tokens if term.window_tokens is None else term.window_tokens
+            sizes[min(window, scenario.limit_tokens)] += term.growing_bytes
+    if load.stage == scenario.layout.pipeline - 1:
+        sizes[max(sizes)] += drafted_cache_bytes(load, draft_layers(setting, rules.constants.drafts))
+    return BlockPool(tuple(sorted(sizes.items())), block_tokens(setting, rules), scenario.budget.pool_bytes is not None)
+
+
+def _modelled(setting: Setting, rules: Rules, load: RankLoad, batch: Batch) -> tuple[Part, ...]:
+    constants, layout = rules.constants, setting.scenario.layout
+    parts = [
+        part("runtime", constants.runtime, "device context and libraries"),
+        _pass(setting, rules, batch),
+    ]
+    if load.stage == layout.pipeline - 1:
+        parts.append(_sampler(setting, rules, batch))
+    ranks = layout.tensor * layout.pipeline
+    if ranks > 1:
+        link = "nvlink" if setting.gpu and setting.gpu.nvlink_bytes_per_second else "pcie"
+        parts.append(part("communication", constants.links[link], f"links between {ranks} ranks over {link}"))
+    return tuple(parts)
+
+
+def _pass(setting: Setting, rules: Rules, batch: Batch) -> Part:
+    constants = rules.constants
+    shape = widths_of(setting.scenario.model, setting.scenario.layout)
+    experts = shape.experts_active * (shape.experts_in + shape.experts_out)
+    each = constants.hidden_multiple * shape.hidden + max(shape.widest, experts)
+    size = constants.element_bytes * batch.tokens * each
+    low, high = whole(size * constants.forward_low), whole(size * constants.forward_high)
+    return Part("activations", low, size, high, f"one pass over {batch.tokens:,} tokens")
+
+
+def _sampler(setting: Setting, rules: Rules, batch: Batch) -> Part:
+    vocabulary = setting.scenario.model.architecture.vocabulary_size
+    low, middle, high = (whole(each * batch.sequences * vocabulary) for each in rules.sampler.element_bytes)
+    note = f"buffers of {batch.sequences:,} sequences x {vocabulary:,} words"
+    return Part("sampler", low, middle, high, note)
+
+
+def _terms(setting: Setting, rules: Rules, batch: Batch) -> Terms:
+    found = [rules.note] if rules.note else []
+    share = fraction_of(setting, rules)
+    found.append(
+        f"TensorRT-LLM {rules.name}, {share:g} of what is free after loading and a pass, batches of {batch.tokens:,}"
+        f" tokens and {batch.sequences:,} sequences, blocks of {block_tokens(setting, rules)} tokens"
+    )
+    if attention_ranks(setting) > 1:
+        found.append("attention data parallel: every rank has a cache of its own of the printed size")
+    return Terms(rules.name, attention_ranks(setting), batch.sequences, needs_limit=False, assumptions=tuple(found))

@@ -1,0 +1,56 @@
+"""Settings that a release of TensorRT-LLM has no meaning for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from service.domain.cache import CacheKind, IndexerCache, LatentCache
+from service.domain.engines.ranks.drafts import check_draft
+from service.domain.errors import Fault, NotSupported, ValidationError, nearest
+
+if TYPE_CHECKING:
+    from service.domain.engines.ranks.setting import Setting
+    from service.domain.engines.tensorrt_llm.rules import Rules
+
+_UNDESCRIBED = {CacheKind.RECURRENT: "recurrent state", CacheKind.CROSS: "cross attention"}
+
+
+def check(setting: Setting, rules: Rules) -> None:
+    """Raise QuoteError naming the field that cannot be."""
+    _check_caches(setting)
+    _check_types(setting, rules)
+    _check_ranks(setting)
+    _check_block(setting, rules)
+    check_draft(setting, rules.constants.drafts)
+
+
+def _check_caches(setting: Setting) -> None:
+    model = setting.scenario.model
+    specs = [owners.spec for owners in model.architecture.caches]
+    found = [_UNDESCRIBED[spec.kind] for spec in specs if spec.kind in _UNDESCRIBED]
+    if any(isinstance(spec, LatentCache | IndexerCache) and spec.tokens_per_row > 1 for spec in specs):
+        found.append("compressed attention")
+    if found:
+        detail = f"How TensorRT-LLM keeps the {found[0]} of {model.name} is not described yet."
+        raise NotSupported(Fault("/engine", detail, ("none",)))
+
+
+def _check_types(setting: Setting, rules: Rules) -> None:
+    name, known = setting.scenario.cache.name, rules.constants.cache_types
+    if name not in known:
+        raise NotSupported(Fault("/kv_dtype", f"TensorRT-LLM has no cache of type {name}.", nearest(name, known)))
+
+
+def _check_ranks(setting: Setting) -> None:
+    ranks, tensor = setting.asked.get("attention_data_parallel") or 1, setting.scenario.layout.tensor
+    if ranks not in {1, tensor}:
+        detail = f"attention_data_parallel is 1 or all of tensor_parallel, {tensor}, with TensorRT-LLM, not {ranks}."
+        raise ValidationError(Fault("/attention_data_parallel", detail))
+
+
+def _check_block(setting: Setting, rules: Rules) -> None:
+    asked, sizes = setting.asked.get("block_tokens"), rules.blocks.sizes
+    if asked is not None and asked not in sizes:
+        takes = ", ".join(map(str, sizes))
+        detail = f"TensorRT-LLM takes no blocks of {asked} tokens, only {takes}."
+        raise ValidationError(Fault("/block_tokens", detail))

@@ -1,0 +1,96 @@
+"""The peak of the profiled pass in closed form: the layers' own, the sampler's, and what outlives either."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from service.domain.engines.vllm.rules import at_capability
+from service.domain.engines.vllm.shapes import widths_of
+from service.domain.units import ceil_div, whole
+
+if TYPE_CHECKING:
+    from service.domain.engines.vllm.rules import Rules, SamplerMethod
+    from service.domain.engines.vllm.setting import Batch, Setting
+    from service.domain.engines.vllm.shapes import Widths
+
+_WIDE_BYTES, _HALF_BYTES = 4, 2
+_LATENT_TOKENS, _LATENT_LENGTHS, _LATENT_BLOCKS = 65536, 8, 4
+_NO_WORKSPACE = 0
+
+
+class Peak(NamedTuple):
+    """Bytes of the profiled pass: its layers', the sampler's, what is held beside the sampler, what outlives both."""
+
+    forward: int
+    sampler: int
+    beside_sampler: int
+    kept: int
+
+
+def peak_of(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last: bool) -> Peak:
+    """The peak of a rank on that pipeline stage; only the last one samples, later ones keep what they are sent."""
+    shape, wide = widths_of(setting.model, setting.layout), element_bytes(setting)
+    experts = wide * _experts(setting, rules, shape, batch.tokens)
+    block = wide * max(batch.tokens * shape.widest, _latent(setting, rules, batch, shape))
+    hidden = wide * batch.tokens * shape.hidden
+    forward = rules.constants.hidden_multiple * hidden + (block if rules.experts.kept else max(block, experts))
+    kept = _workspaces(setting, rules) + (experts if rules.experts.kept else 0) + (2 * hidden if stage else 0)
+    if not last:
+        return Peak(forward, 0, 0, kept)
+    beside = hidden + 2 * wide * batch.profiled * shape.hidden
+    return Peak(forward, _logits(setting, rules, batch.profiled, wide), beside, kept)
+
+
+def _workspaces(setting: Setting, rules: Rules) -> int:
+    """What the matrix library and what attends keep for themselves."""
+    constants, capability = rules.constants, setting.device.capability
+    matrices = at_capability(constants.workspace, capability, _NO_WORKSPACE)
+    backend = setting.asked.attention_backend
+    if backend is not None:
+        return matrices + constants.backends[backend.casefold()].workspace_bytes
+    return matrices + at_capability(constants.backend_workspace, capability, _NO_WORKSPACE)
+
+
+def element_bytes(setting: Setting) -> int:
+    """Bytes of an activation: 4 where the model computes in 32 bits."""
+    return _WIDE_BYTES if setting.weights.name == "fp32" else _HALF_BYTES
+
+
+def sampler_of(setting: Setting, rules: Rules) -> tuple[str, SamplerMethod]:
+    """The sampler that runs: the one asked for, or the release's own."""
+    name = setting.asked.sampler_backend or rules.sampler
+    return name, rules.constants.methods[name]
+
+
+def _logits(setting: Setting, rules: Rules, sequences: int, wide: int) -> int:
+    """Bytes of one sampling step over the whole vocabulary: logits are gathered on every rank."""
+    _, method = sampler_of(setting, rules)
+    vocabulary = setting.model.architecture.vocabulary_size
+    element = method.element_bytes if wide == _HALF_BYTES else method.narrow_element_bytes
+    return whole(element * sequences * vocabulary) + _WIDE_BYTES * vocabulary * min(method.buffer_rows, sequences)
+
+
+def _experts(setting: Setting, rules: Rules, shape: Widths, tokens: int) -> int:
+    """Elements of the expert layers' two buffers: a row for each token and expert it visits (accounting 2.8)."""
+    constants = rules.constants
+    if not shape.experts_active or setting.weights.name in constants.without_buffers:
+        return 0
+    rows = min(tokens, rules.experts.chunk_tokens) * shape.experts_active
+    if setting.weights.name in constants.aligned_formats and (
+        (setting.device.capability or 0) >= constants.aligned_capability
+    ):
+        rows += _local_experts(setting) * (rules.experts.aligned_rows - 1)
+    return rows * (max(shape.experts_in, shape.expert_hidden) + max(shape.experts_out, shape.expert_hidden))
+
+
+def _local_experts(setting: Setting) -> int:
+    count, layout = setting.model.architecture.experts[0], setting.layout
+    return ceil_div(count, layout.tensor * layout.data) if layout.expert else count
+
+
+def _latent(setting: Setting, rules: Rules, batch: Batch, shape: Widths) -> int:
+    """Elements of keys and values that latent attention expands for earlier chunks of a prompt."""
+    if not shape.latent_heads or rules.core == "v0":
+        return 0
+    asked = max(_LATENT_LENGTHS * setting.limit_tokens, _LATENT_BLOCKS * batch.sequences * rules.blocks.tokens)
+    return min(asked, _LATENT_TOKENS) * shape.latent_heads

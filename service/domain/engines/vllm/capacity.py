@@ -1,0 +1,234 @@
+"""What a release of vLLM would print when it starts: the pool, its blocks, its concurrency, or the refusal.
+
+Blocks = pool // bytes of a block on the rank that has the fewest; concurrency = blocks / blocks of the longest
+request. The parts of that rank's memory add up to the byte.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from service.domain.engines.vllm.batch import batch_of
+from service.domain.engines.vllm.planning import flight_of, loaded_of, plan_of, weight_bytes
+from service.domain.engines.vllm.refusals import Refusal, check, core_of
+from service.domain.engines.vllm.reserve import Part, Reserve, reserve_of
+
+if TYPE_CHECKING:
+    from service.domain.engines.vllm.groups import Flight, Plan
+    from service.domain.engines.vllm.loading import Loaded
+    from service.domain.engines.vllm.policy import ReleaseRules
+    from service.domain.engines.vllm.rules import Rules
+    from service.domain.engines.vllm.setting import Batch, Memory, Setting
+
+_WIDE_BITS, _EIGHT_BITS = 16, 8
+_NOTHING_KEPT = Reserve((), 0, 0.0, 0.0)
+
+
+class Rank(NamedTuple):
+    """The fullest rank of a pipeline stage; sizes in bytes, `room_bytes` is its pool before it is cut at nothing.
+
+    `first` is the index in its replica of the first of the stage's equal ranks.
+    """
+
+    stage: int
+    first: int
+    weight_bytes: int
+    reserve: Reserve
+    room_bytes: int
+    pool_bytes: int
+    block_bytes: int
+    blocks: int
+    over_bytes: int
+
+
+class Held(NamedTuple):
+    """What one replica holds, on its limiting rank."""
+
+    rank: Rank
+    ranks: tuple[Rank, ...]
+    plan: Plan
+    batch: Batch
+    flight: Flight
+    rules: Rules
+    release: ReleaseRules
+    loaded: Loaded
+    memory: Memory
+    context_blocks: int
+    limit_blocks: int
+    limit_tokens: int
+    low_blocks: int
+    high_blocks: int
+    refusals: tuple[Refusal, ...]
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the pool: those of the rank with the fewest."""
+        return self.rank.blocks
+
+    @property
+    def usable_blocks(self) -> int:
+        """Blocks that count when the engine checks whether the longest request fits."""
+        return self.rank.blocks - int(self.rules.paging.null_block)
+
+    @property
+    def starts(self) -> bool:
+        """Whether the engine would start: nothing refused, everything placed, and the longest request fits."""
+        return not self.refusals and not self.rank.over_bytes and 0 < self.limit_blocks <= self.usable_blocks
+
+    @property
+    def sequences(self) -> int:
+        """Requests of the context that fit at once; none where the parts exceed the memory."""
+        return 0 if self.rank.over_bytes else self.rank.blocks // self.context_blocks
+
+    @property
+    def concurrency(self) -> float:
+        """Requests of the longest length that fit, as the engine prints it."""
+        return self.rank.blocks / self.limit_blocks
+
+    @property
+    def capacity_tokens(self) -> int:
+        """What this release prints as the size of its cache."""
+        if self.rules.paging.printed_size == "concurrency":
+            return self.rank.blocks * self.limit_tokens // self.limit_blocks
+        groups = len(self.plan.groups) if self.rules.paging.printed_size == "shared" else 1
+        return self.rank.blocks // groups * self.plan.smallest_block_tokens * self.flight.context_ranks
+
+    @property
+    def longest_limit(self) -> int | None:
+        """The longest sequence that the engine would start for, 0 where none; None where length takes no more."""
+        return 0 if self.rank.over_bytes else self.plan.longest(self.usable_blocks, self.flight)
+
+    @property
+    def longest_context(self) -> int | None:
+        """The longest single request that the pool holds; None where a longer one takes no more."""
+        return 0 if self.rank.over_bytes else self.plan.longest(self.rank.blocks, self.flight)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The limiting rank's reserve, each part under its name behind `reserve.`; empty where the question set it."""
+        return self.rank.reserve.parts
+
+    @property
+    def cache_bytes(self) -> int:
+        """The pool as allocated: whole blocks, or what the question fixed."""
+        if self.memory.pool_bytes is not None:
+            return self.memory.pool_bytes
+        return self.rank.blocks * self.rank.block_bytes
+
+    @property
+    def outside_bytes(self) -> int:
+        """What utilization holds back and no other process has taken."""
+        back = self.memory.memory_bytes - requested_bytes(self.memory)
+        return back if self.rules.runtime.counts_others else max(0, back - self.memory.others_bytes)
+
+    @property
+    def unused_bytes(self) -> int:
+        """What rounding to blocks, a smaller rank, or a fixed pool leaves."""
+        rank, memory = self.rank, self.memory
+        taken = rank.weight_bytes + rank.reserve.total + self.cache_bytes + self.outside_bytes + memory.others_bytes
+        return max(0, memory.memory_bytes - taken)
+
+    def needed_bytes(self, sequences: int) -> int:
+        """Pool that so many requests of the context need, and never less than one of the longest length."""
+        spare = int(self.rules.paging.null_block)
+        return max(sequences * self.context_blocks, self.limit_blocks + spare) * self.rank.block_bytes
+
+
+def hold(setting: Setting, release: ReleaseRules) -> Held:
+    """Quote a setting by a release's rules; raises QuoteError for what the release has no meaning for."""
+    rules = release.cores[core_of(setting, release)]
+    refusals = check(setting, release, rules)
+    batch, plan = batch_of(setting, rules), plan_of(setting, rules)
+    flight, loaded = flight_of(setting, rules, batch), loaded_of(setting, rules)
+    ranks = _ranks(setting, rules, batch, weight_bytes(setting, loaded), plan)
+    fewest = ranks[0] if len(ranks) == 1 else min(ranks, key=lambda rank: (-rank.over_bytes, rank.blocks))
+    context, limit = setting.context_tokens, setting.limit_tokens
+    limit_blocks = plan.blocks(limit, flight)
+    low, high = _interval(setting, rules, ranks)
+    return Held(
+        fewest, ranks, plan, batch, flight, rules, release, loaded, setting.memory,
+        limit_blocks if context == limit else plan.blocks(context, flight),
+        limit_blocks, limit, low, high, refusals,
+    )  # fmt: skip
+
+
+def ceiling(setting: Setting, release: ReleaseRules) -> int:
+    """Requests of the context that one replica holds, alone: what a lever asks of a setting like one that was held."""
+    rules = release.cores[core_of(setting, release)]
+    batch, plan = batch_of(setting, rules), plan_of(setting, rules)
+    flight, loaded = flight_of(setting, rules, batch), loaded_of(setting, rules)
+    ranks = _ranks(setting, rules, batch, weight_bytes(setting, loaded), plan)
+    if any(rank.over_bytes for rank in ranks):
+        return 0
+    return min(rank.blocks for rank in ranks) // plan.blocks(setting.context_tokens, flight)
+
+
+@lru_cache(maxsize=256)
+def _ratio(utilization: float) -> tuple[int, int]:
+    """A utilization as the exact ratio that its decimal digits say."""
+    exact = Fraction(str(utilization))
+    return exact.numerator, exact.denominator
+
+
+def requested_bytes(memory: Memory) -> int:
+    """What utilization asks of the device, rounded up as the engine does; all of it beside a fixed pool."""
+    if memory.pool_bytes is not None:
+        return memory.memory_bytes
+    numerator, denominator = _ratio(memory.utilization)
+    return -(-memory.memory_bytes * numerator // denominator)
+
+
+def _ranks(setting: Setting, rules: Rules, batch: Batch, sizes: tuple[int, ...], plan: Plan) -> tuple[Rank, ...]:
+    memory, last = setting.memory, len(sizes) - 1
+    ranks = []
+    for stage, size in enumerate(sizes):
+        if memory.reserve_bytes is not None:
+            kept = Reserve((), memory.reserve_bytes, 0.0, 0.0)
+        elif memory.pool_bytes is not None:
+            kept = _NOTHING_KEPT
+        else:
+            kept = reserve_of(setting, rules, batch, stage=stage, last=stage == last)
+        ranks.append(_rank(setting, rules, stage, weights=size, kept=kept, block=plan.stage_bytes[stage]))
+    return tuple(ranks)
+
+
+def _rank(  # noqa: PLR0913  # a rank is its stage, its weights, its reserve and its blocks
+    setting: Setting, rules: Rules, stage: int, *, weights: int, kept: Reserve, block: int
+) -> Rank:
+    memory = setting.memory
+    requested = requested_bytes(memory)
+    others = memory.others_bytes
+    if not rules.runtime.counts_others:
+        others = max(0, others - (memory.memory_bytes - requested))
+    room = requested - others - weights - kept.total
+    pool = max(0, room) if memory.pool_bytes is None else memory.pool_bytes
+    over = max(0, -room if memory.pool_bytes is None else memory.pool_bytes - room)
+    return Rank(stage, stage * setting.layout.tensor, weights, kept, room, pool, block, pool // block, over)
+
+
+def _interval(setting: Setting, rules: Rules, ranks: tuple[Rank, ...]) -> tuple[int, int]:
+    """Fewest and most blocks that the evidence allows: reserve and weights may each be off, apart from each other."""
+    if setting.memory.pool_bytes is not None:
+        blocks = min(rank.blocks for rank in ranks)
+        return blocks, blocks
+    way = rules.constants.interval_share
+    share = 0.0 if setting.weight_bytes is not None else _weight_share(setting, rules)
+    low, high = [], []
+    for rank in ranks:
+        weights = rank.weight_bytes * share
+        less, more = math.hypot(rank.reserve.more, weights), math.hypot(rank.reserve.less, weights)
+        low.append(max(0, rank.room_bytes - round(less * way)) // rank.block_bytes)
+        high.append(max(0, rank.room_bytes + round(more * way)) // rank.block_bytes)
+    return min(low), min(high)
+
+
+def _weight_share(setting: Setting, rules: Rules) -> float:
+    spread, number = rules.constants.weight_spread, setting.weights
+    if number.name in rules.constants.without_buffers:
+        return spread["padded"]
+    if number.element_bits >= _WIDE_BITS:
+        return spread["wide"]
+    return spread["eight_bits" if number.element_bits >= _EIGHT_BITS else "four_bits"]

@@ -1,0 +1,42 @@
+"""Speculative drafters that live in the target's own process: the cache layers they add (accounting 2.4)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from service.domain.architecture import CacheLayers
+from service.domain.cache import RecurrentCache
+from service.domain.engines.prediction import predicted_layers
+
+if TYPE_CHECKING:
+    from service.domain.engines.vllm.setting import Setting
+
+OWN_LAYERS = frozenset({"mtp", "deepseek_mtp", "qwen3_next_mtp", "qwen3_5_mtp", "ernie_mtp", "glm4_moe_mtp"})
+"""Methods that draft with the checkpoint's own prediction layers."""
+ONE_LAYER = frozenset({"eagle", "eagle3"})
+"""Methods that draft with one more decoder layer."""
+NO_LAYERS = frozenset({"ngram", "suffix", "ngram_gpu"})
+"""Methods that draft without a model."""
+
+
+def drafted_layers(setting: Setting) -> int:
+    """Layers that the drafter adds to the last stage."""
+    method = setting.asked.speculative_method
+    if method is None or method in NO_LAYERS:
+        return 0
+    return max(1, predicted_layers(setting.model.architecture)) if method in OWN_LAYERS else 1
+
+
+def drafted_caches(setting: Setting) -> tuple[CacheLayers, ...]:
+    """The drafter's caches: as the target's own attention that keeps whole sequences, one of each kind a layer."""
+    count = drafted_layers(setting)
+    if not count:
+        return ()
+    architecture = setting.model.architecture
+    last = architecture.layers
+    layers = tuple(range(last, last + count))
+    return tuple(
+        CacheLayers(owners.spec, layers, owners.query_heads)
+        for owners in architecture.caches
+        if not isinstance(owners.spec, RecurrentCache) and owners.spec.window_tokens is None
+    )

@@ -1,0 +1,165 @@
+"""A question to vLLM: its setting, what the release holds of it, and that in the terms of every answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from service.domain.cache import FullCache
+from service.domain.engines.vllm import explain
+from service.domain.engines.vllm.capacity import hold
+from service.domain.engines.vllm.levers import levers
+from service.domain.engines.vllm.policy import VllmEngine
+from service.domain.engines.vllm.setting import UNKNOWN_DEVICE, Asked, Device, Memory, Setting
+from service.domain.explain import sources, weights_note
+from service.domain.holding import Holding
+from service.domain.loads import RankLoad, rank_loads
+
+if TYPE_CHECKING:
+    from service.domain.gpu import Gpu
+    from service.domain.question import Catalog, Question
+
+_OWN_NAMES = frozenset(Asked._fields)
+_KEPT_WHOLE = ("sliding", "chunked")
+
+
+class VllmHolding(Holding):
+    """What a release of vLLM would print when it starts, and what its pool is worth."""
+
+    def __init__(self, question: Question) -> None:
+        """Let the release hold the question, and note what it filled in."""
+        engine = question.engine
+        assert isinstance(engine, VllmEngine)  # noqa: S101  # `holding.hold` chose by this
+        self.question = question
+        self.release = engine.release(question.version)
+        self.setting = setting_of(question)
+        self.held = held = hold(self.setting, self.release)
+        self.load = self._load()
+        self.sequences, self.running = held.sequences, min(held.sequences, held.batch.sequences)
+        self.concurrency, self.capacity_tokens = held.concurrency, held.capacity_tokens
+        self.starts, self.pool_bytes = held.starts, held.cache_bytes
+        self.blocks, self.block_tokens, self.groups = held.blocks, held.plan.block_tokens, len(held.plan.groups)
+        self.longest_context = held.longest_context
+        longest = held.longest_limit
+        self.longest_limit = self.setting.limit_tokens if longest is None else longest
+        self._echo()
+
+    def _echo(self) -> None:
+        """Every setting of the engine that its release filled in."""
+        echo, held = self.question.echo, self.held
+        echo.take("engine_version", held.release.name)
+        echo.take("max_batched_tokens", held.batch.tokens, "catalog")
+        echo.take("max_sequences_limit", held.batch.sequences, "catalog")
+        echo.take("block_tokens", held.plan.block_tokens, "derived")
+        echo.take("enforce_eager", default=False)
+        echo.take("decode_context_parallel", 1)
+        echo.take("reserve_bytes", held.rank.reserve.total, "modelled")
+
+    def _load(self) -> RankLoad:
+        """The limiting rank's load, with its windows only where the release's cache keeps to them."""
+        scenario = self.question.scenario
+        loads = rank_loads(scenario.model, scenario.weights, scenario.cache, scenario.layout)
+        return self.as_kept(loads[self.held.rank.stage])
+
+    def as_kept(self, load: RankLoad) -> RankLoad:
+        """A load whose windowed caches are whole where the release pages them as full attention."""
+        if not any(term.kind in _KEPT_WHOLE for term in load.terms) or self.held.plan.keeps_windows:
+            return load
+        terms = tuple(
+            replace(term, spec=_whole(term.spec), window_tokens=None) if term.kind in _KEPT_WHOLE else term
+            for term in load.terms
+        )
+        return replace(load, terms=terms)
+
+    def fits(self, sequences: int, context_tokens: int) -> bool:
+        """Whether the pool has the blocks of so many requests."""
+        held = self.held
+        placed = not held.rank.over_bytes and not held.refusals
+        return placed and sequences * held.plan.blocks(context_tokens, held.flight) <= held.blocks
+
+    def ledger(self) -> dict[str, Any]:
+        """The device in the parts that the release's own start-up line counts, and what is around them."""
+        known = sources(self.question)
+        rows = explain.ledger_rows(self.held, self._weights_note())
+        return {
+            "memory_bytes": self.setting.memory.memory_bytes,
+            "overcommitted_bytes": self.held.rank.over_bytes,
+            "parts": [
+                {
+                    "name": row.name,
+                    "bytes": row.bytes,
+                    "source": known.get(row.name, _source(row.name)),
+                    "note": row.note,
+                }
+                for row in rows
+            ],
+        }
+
+    def constraint(self) -> str:
+        """As the release would put it."""
+        return explain.constraint(self.held)
+
+    def gain_bytes(self) -> int:
+        """The blocks of one more request, beside what is left over."""
+        held = self.held
+        missing = held.context_blocks * (held.sequences + 1) - held.blocks
+        return max(0, missing) * held.rank.block_bytes + held.rank.over_bytes
+
+    def shortage_bytes(self, sequences: int) -> tuple[int, int]:
+        """On the limiting rank, for weights, reserve and cache."""
+        return explain.needed_bytes(self.held, sequences), explain.available_bytes(self.held)
+
+    def interval(self) -> dict[str, Any]:
+        """From the spread of the evidence behind each modelled part."""
+        return explain.interval(self.held, self.question.scenario.layout.data)
+
+    def explain(self) -> list[str]:
+        """What is taken for granted of the engine, and its arithmetic."""
+        self.question.assumptions += explain.assumptions(self.held, self.setting)
+        self.question.warnings += explain.warnings(self.held)
+        return explain.derivation(self.held, self.setting, self._weights_note())
+
+    def _weights_note(self) -> str:
+        """The checkpoint's own arithmetic, and what loading adds to it."""
+        note = weights_note(self.question, self.load.index)
+        added = self.held.rank.weight_bytes - self.load.weight_bytes
+        return f"{note} + {added:,} B that loading adds" if added > 0 else note
+
+    def levers(self, catalog: Catalog, ceiling: int) -> list[dict[str, Any]]:
+        """Narrower types, shorter contexts, and settings that leave more to the cache."""
+        return levers(self.question, self.setting, self.held, catalog, ceiling)
+
+
+def setting_of(question: Question) -> Setting:
+    """A resolved question as the engine's setting."""
+    scenario, asked = question.scenario, question.echo.asked
+    values = question.echo.values
+    budget = scenario.budget
+    memory = Memory(
+        budget.memory_bytes,
+        values["memory_utilization"],
+        budget.others_bytes,
+        asked.get("reserve_bytes"),
+        budget.pool_bytes,
+    )
+    own = Asked(**{name: asked[name] for name in _OWN_NAMES if name in asked})
+    return Setting(
+        *(scenario.model, scenario.weights, scenario.cache, scenario.layout, device_of(question.gpu), memory),
+        *(scenario.context_tokens, scenario.limit_tokens, own, scenario.weight_bytes, scenario.parameters),
+    )
+
+
+def device_of(gpu: Gpu | None) -> Device:
+    """What of a GPU decides how the engine runs on it."""
+    if gpu is None:
+        return UNKNOWN_DEVICE
+    nvlink = bool(gpu.nvlink_bytes_per_second)
+    return Device(gpu.id, gpu.name, gpu.vendor, gpu.compute_capability, nvlink, gpu.unified, frozenset(gpu.peaks))
+
+
+def _whole(spec: Any) -> FullCache:  # noqa: ANN401  # a windowed or chunked cache
+    return FullCache(spec.kv_heads, spec.key_width, spec.value_width)
+
+
+def _source(name: str) -> str:
+    return "modelled" if name.startswith("reserve.") else "derived"

@@ -1,0 +1,121 @@
+"""Weights as the engine loads them: kernels that pad, rotary tables, vocabularies rounded up (accounting 2.8, 7)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from service.domain.architecture import ModuleKind, Place, Shard
+from service.domain.engines.prediction import drafted_bytes
+from service.domain.engines.vllm.shapes import rotary_elements
+from service.domain.parallel import stage_layers
+from service.domain.units import ceil_div, whole
+from service.domain.weights import rank_weights
+
+if TYPE_CHECKING:
+    from service.domain.architecture import Architecture, Module
+    from service.domain.engines.vllm.rules import Padding, Rules
+    from service.domain.engines.vllm.setting import Device, Setting
+    from service.domain.parallel import Layout
+    from service.domain.precision import WeightFormat
+
+_TABLES = frozenset({ModuleKind.EMBEDDING, ModuleKind.HEAD})
+_SIXTEEN_BITS = 2
+
+
+class Loaded(NamedTuple):
+    """Weight bytes of the fullest rank of each pipeline stage, and what of them the engine adds to the checkpoint."""
+
+    stages: tuple[int, ...]
+    rotary_bytes: int
+    padded_bytes: tuple[int, ...]
+
+
+def loaded(setting: Setting, rules: Rules, draft: int) -> Loaded:
+    """Weights of every stage; `draft` prediction layers stand on the last."""
+    architecture, layout, number = setting.model.architecture, setting.layout, setting.weights
+    padding = _padding(rules, number, setting.device)
+    rotary = rules.constants.rotary_element_bytes * rotary_elements(architecture)
+    held, layers = rank_weights(architecture, number, layout), stage_layers(architecture.layers, layout.pipeline)
+    sizes, padded = [], []
+    for stage, weights in enumerate(held):
+        last = stage == len(held) - 1
+        extra = _vocabulary(setting, rules, first=stage == 0, last=last)
+        extra += _expert_padding(architecture, number, layout, padding, layers[stage]) if padding else 0
+        drafted = drafted_bytes(architecture, number, layout.tensor) if last and draft else 0
+        spread = _spread_experts(weights.expert_bytes, architecture, layout)
+        padded.append(extra)
+        sizes.append(weights.bytes - spread + extra + rotary + drafted)
+    return Loaded(tuple(sizes), rotary, tuple(padded))
+
+
+def _padding(rules: Rules, number: WeightFormat, device: Device) -> Padding | None:
+    """The newest row for that format, and of those of one release the one for the highest capability reached."""
+    capability = device.capability or 0
+    held = [p for p in rules.paddings if p.format == number.name and p.capability <= capability]
+    return held[-1] if held else None
+
+
+def _vocabulary(setting: Setting, rules: Rules, *, first: bool, last: bool) -> int:
+    """What rounding the vocabulary up adds to the tables of this stage."""
+    architecture, tensor = setting.model.architecture, setting.layout.tensor
+    own = architecture.vocabulary_size
+    rows = _up(own, rules.constants.vocabulary_multiple)
+    added = 0
+    for module in architecture.modules:
+        if module.kind in _TABLES and module.rows == own and _stands(module, first=first, last=last):
+            ranks = tensor if module.shard is Shard.ROWS else 1
+            sizes = (_bytes(module, setting.weights, ceil_div(count, ranks)) for count in (rows, own))
+            added += next(sizes) - next(sizes)
+    return added
+
+
+def _stands(module: Module, *, first: bool, last: bool) -> bool:
+    """Whether the module stands on a stage that is the first, the last, or both."""
+    places = {Place.BOTH_ENDS} | ({Place.FIRST} if first else set()) | ({Place.LAST} if last else set())
+    return (first or last) and module.place in places
+
+
+def _bytes(module: Module, number: WeightFormat, rows: int) -> int:
+    return number.matrix_bytes(rows, module.columns, module.kind)
+
+
+def _expert_padding(
+    architecture: Architecture, number: WeightFormat, layout: Layout, padding: Padding, layers: range
+) -> int:
+    """What the expert kernel's rounding of both sides adds."""
+    added = 0
+    for module in architecture.modules:
+        if module.kind is not ModuleKind.EXPERT or module.columns == 1:
+            continue
+        rows, columns, count = _expert_shape(module, layout)
+        size = _padded(module, padding, number, rows, columns) - number.matrix_bytes(rows, columns, module.kind)
+        added += sum(layer in layers for layer in module.layers) * count * size
+    return added
+
+
+def _padded(module: Module, padding: Padding, number: WeightFormat, rows: int, columns: int) -> int:
+    wide_rows = module.shard is not Shard.COLUMNS
+    up = (padding.rows, padding.columns) if wide_rows else (padding.columns, padding.rows)
+    size = number.matrix_bytes(_up(rows, up[0]), _up(columns, up[1]), module.kind)
+    return whole(size * padding.factor)
+
+
+def _up(size: int, multiple: int) -> int:
+    return ceil_div(size, multiple) * multiple
+
+
+def _expert_shape(module: Module, layout: Layout) -> tuple[int, int, int]:
+    if layout.expert:
+        return module.rows, module.columns, ceil_div(module.per_layer, layout.tensor * layout.data)
+    if module.shard is Shard.COLUMNS:
+        return module.rows, ceil_div(module.columns, layout.tensor), module.per_layer
+    return ceil_div(module.rows, layout.tensor), module.columns, module.per_layer
+
+
+def _spread_experts(expert_bytes: int, architecture: Architecture, layout: Layout) -> int:
+    """Bytes of experts that stand on other replicas: expert parallelism spreads them over all of them."""
+    count = architecture.experts[0]
+    if not (layout.expert and layout.data > 1 and count):
+        return 0
+    here = ceil_div(count, layout.tensor)
+    return expert_bytes - expert_bytes * ceil_div(count, layout.tensor * layout.data) // here

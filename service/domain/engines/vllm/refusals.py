@@ -1,0 +1,150 @@
+"""What a release would not start with, apart from memory, and which of its cores runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from service.domain.cache import IndexerCache, LatentCache
+from service.domain.engines.prediction import predicted_layers
+from service.domain.engines.vllm.drafts import NO_LAYERS, ONE_LAYER, OWN_LAYERS
+from service.domain.engines.vllm.setting import has_latent, has_states
+from service.domain.errors import Fault, NotSupported, ValidationError, nearest
+
+if TYPE_CHECKING:
+    from service.domain.engines.vllm.policy import ReleaseRules
+    from service.domain.engines.vllm.rules import Rules
+    from service.domain.engines.vllm.setting import Setting
+
+_PLAIN_TYPES = frozenset({"bf16", "fp16", "fp32"})
+_BLOCK_STEP = 16
+
+
+class Refusal(NamedTuple):
+    """Why the engine would refuse to start: the constraint by its name in the answer, and a sentence."""
+
+    constraint: str
+    detail: str
+
+
+def core_of(setting: Setting, release: ReleaseRules) -> str:
+    """The core that runs this setting: a newer one falls back for what it cannot do yet."""
+    rule, capability = release.engine, setting.device.capability
+    if rule.core == "v0":
+        return rule.core
+    narrow = setting.cache.name not in _PLAIN_TYPES
+    below = capability is not None and (
+        capability < rule.falls_back_below_capability
+        or (narrow and capability < rule.falls_back_for_narrow_cache_below_capability)
+    )
+    wide = rule.falls_back_for_32_bits and setting.weights.name == "fp32"
+    states = rule.falls_back_for_states and has_states(setting.model.architecture)
+    return "v0" if below or wide or states else rule.core
+
+
+def check(setting: Setting, release: ReleaseRules, rules: Rules) -> tuple[Refusal, ...]:
+    """What the release refuses to start with; raises QuoteError for settings that it has no meaning for."""
+    _check_backend(setting, rules)
+    _check_block(setting, rules)
+    _check_caches(setting)
+    _check_cache_type(setting, release, rules)
+    _check_draft(setting, rules)
+    _check_sampler(setting, rules)
+    _check_ranks(setting)
+    return (*_types(setting), *_free_memory(setting))
+
+
+def _check_backend(setting: Setting, rules: Rules) -> None:
+    asked, known = setting.asked.attention_backend, rules.constants.backends
+    if asked is None:
+        return
+    backend = known.get(asked.casefold())
+    if backend is None:
+        detail = f"No attention backend is called {asked[:40]!r}; these are: {', '.join(known)}."
+        raise NotSupported(Fault("/attention_backend", detail, nearest(asked, known)))
+    if backend.latent != has_latent(setting.model.architecture):
+        what = "latent attention, which this model has not" if backend.latent else "no latent attention"
+        raise ValidationError(Fault("/attention_backend", f"{asked} computes {what}."))
+
+
+def _check_block(setting: Setting, rules: Rules) -> None:
+    asked, name = setting.asked.block_tokens, setting.asked.attention_backend
+    if asked is None:
+        return
+    sizes = rules.constants.backends[name.casefold()].sizes if name else rules.blocks.sizes
+    if asked in sizes or (not sizes and asked % _BLOCK_STEP == 0):
+        return
+    takes = ", ".join(map(str, sizes)) if sizes else f"multiples of {_BLOCK_STEP}"
+    who = name or "vLLM"
+    raise ValidationError(Fault("/block_tokens", f"{who} takes no blocks of {asked} tokens, only {takes}."))
+
+
+def _check_caches(setting: Setting) -> None:
+    specs = (owners.spec for owners in setting.model.architecture.caches)
+    if any(isinstance(spec, LatentCache | IndexerCache) and spec.tokens_per_row > 1 for spec in specs):
+        detail = f"How vLLM pages the compressed attention of {setting.model.name} is not described yet."
+        raise NotSupported(Fault("/engine", detail, ("none",)))
+
+
+def _check_cache_type(setting: Setting, release: ReleaseRules, rules: Rules) -> None:
+    name = setting.cache.name
+    if name in _PLAIN_TYPES:
+        return
+    known = rules.constants.cache_types.get(name)
+    if known is None:
+        names = (*_PLAIN_TYPES, *rules.constants.cache_types)
+        raise NotSupported(Fault("/kv_dtype", f"vLLM has no cache of type {name}.", nearest(name, names)))
+    if release.release < known.since:
+        detail = f"vLLM {release.name} has no cache of type {name}; {known.first} was the first."
+        raise NotSupported(Fault("/kv_dtype", detail))
+
+
+def _check_draft(setting: Setting, rules: Rules) -> None:
+    method, tokens = setting.asked.speculative_method, setting.asked.speculative_tokens
+    if method is None:
+        if tokens:
+            raise ValidationError(Fault("/speculative_tokens", "Give the speculative_method that drafts them."))
+        return
+    known = sorted(OWN_LAYERS | ONE_LAYER | NO_LAYERS)
+    if method not in known:
+        detail = f"Drafting by {method[:40]!r} cannot be quoted; these can: {', '.join(known)}."
+        raise NotSupported(Fault("/speculative_method", detail, nearest(method, known)))
+    architecture = setting.model.architecture
+    known_family = architecture.model_type in rules.constants.own_drafts
+    if method in OWN_LAYERS and not known_family and not predicted_layers(architecture):
+        detail = f"{setting.model.name} has no layers of its own to draft with."
+        raise ValidationError(Fault("/speculative_method", detail))
+    if tokens >= setting.limit_tokens:
+        detail = f"A draft of {tokens} tokens is longer than the {setting.limit_tokens} that the engine starts for."
+        raise ValidationError(Fault("/speculative_tokens", detail))
+
+
+def _check_sampler(setting: Setting, rules: Rules) -> None:
+    name, methods = setting.asked.sampler_backend, rules.constants.methods
+    if name is not None and name not in methods:
+        detail = f"No sampler is called {name[:40]!r}; these are: {', '.join(methods)}."
+        raise NotSupported(Fault("/sampler_backend", detail, nearest(name, methods)))
+
+
+def _check_ranks(setting: Setting) -> None:
+    ranks, tensor = setting.asked.decode_context_parallel, setting.layout.tensor
+    if tensor % ranks:
+        detail = f"decode_context_parallel {ranks} does not divide tensor_parallel {tensor}."
+        raise ValidationError(Fault("/decode_context_parallel", detail))
+
+
+def _types(setting: Setting) -> tuple[Refusal, ...]:
+    types = setting.device.types
+    if types and "bf16" not in types and "bf16" in {setting.weights.name, setting.cache.name}:
+        return (Refusal("dtype", f"{setting.device.name} does not compute in bf16: ask for fp16."),)
+    return ()
+
+
+def _free_memory(setting: Setting) -> tuple[Refusal, ...]:
+    memory = setting.memory
+    if memory.pool_bytes is not None:
+        return ()
+    free = memory.memory_bytes - memory.others_bytes
+    if memory.memory_bytes * memory.utilization > free:
+        detail = f"utilization {memory.utilization:g} asks for more than the {max(0, free):,} bytes that are free"
+        return (Refusal("free_memory", detail),)
+    return ()

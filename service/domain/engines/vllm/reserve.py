@@ -1,0 +1,195 @@
+"""What profiling subtracts beside the weights, part by part, each as the evidence spreads it (accounting 2.7, 2.8).
+
+The larger of one pass over a full batch and of one sampling step over all sequences counts, not their sum; buffers
+that outlive the pass add to either.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from service.domain.engines.vllm.activations import Peak, peak_of, sampler_of
+from service.domain.engines.vllm.pages import unpaged_state_bytes
+from service.domain.engines.vllm.rules import NOTHING, Shares, Span
+from service.domain.engines.vllm.setting import has_latent, has_states
+from service.domain.engines.vllm.shapes import remembered, tower_of
+from service.domain.units import ceil_div, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from service.domain.engines.vllm.rules import Rules
+    from service.domain.engines.vllm.setting import Batch, Setting
+
+_HALF_BYTES = 2
+_FLASH_CAPABILITY = 8.0
+_MOST_RANKS = 64
+_STATE_SPREAD = 0.1
+
+
+class Part(NamedTuple):
+    """One part of the reserve: its name in the ledger behind `reserve.`, its size, and how that came about."""
+
+    name: str
+    span: Span
+    note: str
+
+
+class Reserve(NamedTuple):
+    """All parts of one rank, their sum, and by how much the sum may be smaller or larger."""
+
+    parts: tuple[Part, ...]
+    total: int
+    less: float
+    more: float
+
+
+def reserve_of(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last: bool) -> Reserve:
+    """The reserve of a rank on that pipeline stage, remembered with the model."""
+    asked, device, layout = setting.asked, setting.device, setting.layout
+    # Only the gather buffer of latent attention follows the longest sequence.
+    length = setting.limit_tokens if has_latent(setting.model.architecture) else 0
+    key = (
+        "vllm-reserve", rules, setting.weights, layout.tensor, layout.pipeline, layout.expert and layout.data,
+        device.capability, device.nvlink, device.unified, device.vendor, batch, stage, last, length,
+        asked.enforce_eager, asked.sampler_backend, asked.attention_backend, asked.encoder_budget_tokens,
+    )  # fmt: skip
+    found: Reserve = remembered(setting.model, key, lambda: _reserve(setting, rules, batch, stage=stage, last=last))
+    return found
+
+
+def _reserve(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last: bool) -> Reserve:
+    peak = peak_of(setting, rules, batch, stage=stage, last=last)
+    parts = (
+        _runtime(setting, rules),
+        *_activations(peak, rules, batch, setting),
+        _encoder(setting, rules, batch, peak),
+        _states(setting, rules, batch),
+        _graphs(setting, rules, batch),
+        _communication(setting, rules),
+    )
+    return summed(part for part in parts if part.span.high)
+
+
+def summed(parts: Iterable[Part]) -> Reserve:
+    """The parts with their sum; how far it may be off takes them as independent of each other."""
+    held = tuple(parts)
+    less = math.hypot(*(p.span.middle - p.span.low for p in held))
+    more = math.hypot(*(p.span.high - p.span.middle for p in held))
+    return Reserve(held, sum(p.span.middle for p in held), less, more)
+
+
+def second_runner(setting: Setting, rules: Rules) -> bool:
+    """Whether the newer of two model runners takes the model."""
+    architecture, rule = setting.model.architecture, rules.runner
+    if rule.second in {"none", "all"}:
+        return rule.second == "all"
+    if architecture.model_type in rule.model_types:
+        return True
+    return rule.second == "plain" and not architecture.experts[0] and not has_states(architecture)
+
+
+def spread(size: int, less: float, more: float) -> Span:
+    """A size that may be smaller or larger by those shares of it."""
+    return Span(size - whole(size * less), size, size + whole(size * more))
+
+
+def _activations(peak: Peak, rules: Rules, batch: Batch, setting: Setting) -> tuple[Part, Part]:
+    sampling = peak.sampler + peak.beside_sampler
+    if peak.forward >= sampling:
+        note = f"one pass over {batch.tokens:,} tokens, larger than the sampler's {sampling:,} B"
+        pass_ = Part("activations", spread(peak.forward + peak.kept, *_pass_shares(setting, rules)), note)
+        return pass_, Part("sampler", NOTHING, "")
+    name, method = sampler_of(setting, rules)
+    vocabulary = setting.model.architecture.vocabulary_size
+    held = spread(peak.beside_sampler + peak.kept, *rules.constants.forward_spread[rules.core])
+    return (
+        Part("activations", held, f"hidden states of {batch.tokens:,} tokens and buffers that outlive the pass"),
+        Part(
+            "sampler",
+            spread(peak.sampler, method.spread, method.spread),
+            f"{name} sampler, {batch.profiled:,} sequences x {vocabulary:,} words x {method.element_bytes:g} B",
+        ),
+    )
+
+
+def _pass_shares(setting: Setting, rules: Rules) -> Shares:
+    shares, capability = rules.constants.forward_spread, setting.device.capability
+    if setting.model.architecture.experts[0]:
+        return shares["experts"]
+    return shares["older" if capability is None or capability < _FLASH_CAPABILITY else rules.core]
+
+
+def _runtime(setting: Setting, rules: Rules) -> Part:
+    layout, constants = setting.layout, rules.constants
+    piped = layout.pipeline > 1 and layout.tensor == 1
+    span = constants.pipeline if piped else rules.runtime.span
+    span = constants.vendor_runtime.get(setting.device.vendor, span)
+    if setting.device.unified:
+        span = span._replace(high=span.high + constants.unified_bytes)
+    return Part("runtime", span, "device context and libraries outside PyTorch")
+
+
+def _encoder(setting: Setting, rules: Rules, batch: Batch, peak: Peak) -> Part:
+    """Inputs and outputs of the encoder are held throughout; its own pass counts where it is the largest."""
+    tower, rule = tower_of(setting.model), rules.constants.encoder
+    if not tower.hidden:
+        return Part("encoder", NOTHING, "")
+    tokens = _encoder_tokens(setting, rules, batch)
+    patches = tokens * rule.by_model_type.get(setting.model.architecture.model_type, rule.patches_per_token)
+    held = tokens * setting.model.architecture.hidden_size * _HALF_BYTES + patches * rule.patch_bytes
+    own = patches * (tower.inner + rules.constants.hidden_multiple * tower.hidden) * _HALF_BYTES
+    size = held + max(0, own - max(peak.forward, peak.sampler + peak.beside_sampler))
+    apart = whole(own * rule.apart) if rules.core == "v0" else 0
+    return Part(
+        "encoder",
+        Span(whole(size * rule.low), size, whole(size * rule.high) + apart),
+        f"pictures of {tokens:,} tokens",
+    )
+
+
+def _encoder_tokens(setting: Setting, rules: Rules, batch: Batch) -> int:
+    """Tokens of the pictures that are profiled: a batch's, or one item's where a release profiles that."""
+    asked = setting.asked.encoder_budget_tokens
+    if asked is not None:
+        return asked
+    item = rules.constants.encoder.item_of(setting.model.architecture.model_type)
+    return min(batch.tokens, item) if rules.core == "v0" else max(batch.tokens, item)
+
+
+def _states(setting: Setting, rules: Rules, batch: Batch) -> Part:
+    """What is kept for every sequence: counts for penalties, or recurrent state where it is not paged."""
+    architecture = setting.model.architecture
+    if second_runner(setting, rules):
+        vocabulary = architecture.vocabulary_size
+        size = whole(rules.constants.penalty_element_bytes * batch.sequences * vocabulary)
+        note = f"penalty counts of {batch.sequences:,} sequences x {vocabulary:,} words"
+        return Part("state", Span(size, size, size), note)
+    if not rules.paging.states and has_states(architecture):
+        size = batch.sequences * unpaged_state_bytes(architecture.caches, setting.layout.tensor)
+        note = f"recurrent state of {batch.sequences:,} sequences outside the pages"
+        return Part("state", spread(size, _STATE_SPREAD, _STATE_SPREAD), note)
+    return Part("state", NOTHING, "")
+
+
+def _graphs(setting: Setting, rules: Rules, batch: Batch) -> Part:
+    estimated = rules.runner.estimates_graphs or not second_runner(setting, rules)
+    if setting.asked.enforce_eager or not rules.graphs_subtracted or not estimated:
+        return Part("graphs", NOTHING, "")
+    architecture, rule = setting.model.architecture, rules.constants.graph
+    each = rule.experts_bytes if architecture.experts[0] else rule.dense_bytes
+    sizes, layers = rule.sizes(batch.sequences), ceil_div(architecture.layers, setting.layout.pipeline)
+    size = each * sizes * layers
+    span = Span(whole(size * rule.low), size, whole(size * rule.high))
+    return Part("graphs", span, f"estimate for {sizes} captured sizes x {layers} layers")
+
+
+def _communication(setting: Setting, rules: Rules) -> Part:
+    layout, capability = setting.layout, setting.device.capability or 0
+    ranks = layout.tensor * (layout.data if layout.expert else 1)
+    link = "nvlink" if setting.device.nvlink else "pcie"
+    for row in rules.links if ranks > 1 else ():
+        if row.link == link and row.capability <= capability and row.ranks >= min(ranks, _MOST_RANKS):
+            return Part("communication", row.span, f"buffers between {ranks} ranks over {link}")
+    return Part("communication", NOTHING, "")

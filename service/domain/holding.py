@@ -1,0 +1,90 @@
+"""What an engine holds of a question, in the terms that every answer needs: one interface, one class an engine."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from service.domain.engines.llama_cpp import LlamaCppEngine
+from service.domain.engines.sglang import SglangEngine
+from service.domain.engines.tensorrt_llm import TensorrtLlmEngine
+from service.domain.engines.vllm import VllmEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from service.domain.loads import RankLoad
+    from service.domain.question import Catalog, Question
+
+
+class Holding(ABC):
+    """One replica of a question's deployment, on its limiting rank; sizes in bytes."""
+
+    question: Question
+    load: RankLoad
+    """The limiting rank: what it holds of the weights and of each sequence."""
+    sequences: int
+    running: int
+    """Sequences that memory and the engine's own limit let run at once."""
+    concurrency: float
+    capacity_tokens: int
+    starts: bool
+    pool_bytes: int
+    blocks: int | None
+    block_tokens: int | None
+    groups: int | None
+    longest_context: int | None
+    longest_limit: int | None
+
+    def as_kept(self, load: RankLoad) -> RankLoad:
+        """A load as this engine keeps its caches; as their shapes say unless the engine has its own mind."""
+        return load
+
+    @abstractmethod
+    def fits(self, sequences: int, context_tokens: int) -> bool:
+        """Whether a replica holds so many sequences of that length, whatever it is started for."""
+
+    @abstractmethod
+    def ledger(self) -> dict[str, Any]:
+        """The limiting rank's memory in parts that add up to the byte."""
+
+    @abstractmethod
+    def constraint(self) -> str:
+        """What stops one more sequence, or the start."""
+
+    @abstractmethod
+    def gain_bytes(self) -> int:
+        """Bytes missing for one more sequence."""
+
+    @abstractmethod
+    def shortage_bytes(self, sequences: int) -> tuple[int, int]:
+        """What the limiting rank needs for so many sequences, and what it has."""
+
+    @abstractmethod
+    def interval(self) -> dict[str, Any]:
+        """What the evidence allows for cache, concurrency and ceiling."""
+
+    @abstractmethod
+    def explain(self) -> list[str]:
+        """Add to the question's assumptions and warnings; the arithmetic line by line."""
+
+    @abstractmethod
+    def levers(self, catalog: Catalog, ceiling: int) -> list[dict[str, Any]]:
+        """Every change that raises the ceiling of the whole deployment, the most first."""
+
+
+def hold(question: Question) -> Holding:
+    """Let the question's engine hold it."""
+    from service.domain.engines.llama_cpp.holding import LlamaCppHolding  # noqa: PLC0415
+    from service.domain.engines.plain_holding import PlainHolding  # noqa: PLC0415  # they build on this module
+    from service.domain.engines.sglang.holding import SglangHolding  # noqa: PLC0415
+    from service.domain.engines.tensorrt_llm.holding import TensorrtLlmHolding  # noqa: PLC0415
+    from service.domain.engines.vllm.holding import VllmHolding  # noqa: PLC0415
+
+    own: dict[type, Callable[[Question], Holding]] = {
+        LlamaCppEngine: LlamaCppHolding,
+        SglangEngine: SglangHolding,
+        TensorrtLlmEngine: TensorrtLlmHolding,
+        VllmEngine: VllmHolding,
+    }
+    return own.get(type(question.engine), PlainHolding)(question)

@@ -1,0 +1,227 @@
+"""What a measurement is taken for: usable, not yet understood, or impossible (design, section 5).
+
+A row is the plain document that the contract names, already read and in its normal form. Judging is a pure function of
+the row, the moment it arrived and the catalog, so that it can be done again whenever the catalog has learned something.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from enum import StrEnum, unique
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from service.domain.errors import QuoteError
+from service.domain.measurement_checks import CHECKS
+from service.domain.measurement_physics import Bench, Doubt, impossible_memory
+from service.domain.model import from_config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping
+
+    from service.domain.gpu import Gpu
+    from service.domain.model import Model
+    from service.domain.precision import NumberFormat
+    from service.domain.question import Catalog
+
+RULES = 1
+"""Counts up when the checks change: what was stored before is then judged again."""
+
+CPU = "cpu"
+"""The device of a run without a GPU: kept, never learned from."""
+
+_AHEAD = timedelta(hours=24)
+"""Further in the future no clock of a fleet is by accident of time zones; 25 h must be caught (reliability B3, 58)."""
+
+_WITH_MODEL = frozenset({"kv_allocation", "batch_ceiling", "decode_step", "prefill", "engine_capacity"})
+# What readers of configs may fail with on a document that nobody checked.
+_UNREADABLE = (QuoteError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError)
+
+
+@unique
+class Verdict(StrEnum):
+    """The verdicts of the wire contract."""
+
+    ACCEPTED = "accepted"
+    DUPLICATE = "duplicate"
+    CONFLICT = "conflict"
+    UNMATCHED = "unmatched"
+    QUARANTINED = "quarantined"
+    REJECTED = "rejected"
+
+
+STORED = (Verdict.ACCEPTED, Verdict.UNMATCHED, Verdict.QUARANTINED)
+"""Verdicts of rows that are kept; the others say why an upload left nothing new."""
+
+KINDS: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "device_memory": (("total_bytes",),),
+    "kv_allocation": (("bytes_per_token",), ("tokens", "bytes")),
+    "batch_ceiling": (("passed_sequences",),),
+    "memory_bandwidth": (("bytes_per_second",),),
+    "matmul_rate": (("flops_per_second", "dtype"),),
+    "decode_step": (("seconds",),),
+    "prefill": (("seconds",),),
+    "all_reduce": (("bytes", "ranks", "seconds"),),
+    "engine_capacity": (("kv_capacity_tokens",), ("kv_cache_bytes",)),
+}
+"""Every kind that is known, each with the sets of values of which one suffices."""
+
+
+class Judgement(NamedTuple):
+    """A verdict of STORED with its reason, and the catalog's ids of what the row names; None where it names nothing."""
+
+    verdict: Verdict
+    detail: str | None
+    gpu_id: str | None
+    model_id: str | None
+
+
+class Lookups:
+    """What rows name, looked up in one catalog and remembered: an upload names the same few things a thousand times."""
+
+    __slots__ = ("_catalog", "_kept", "_made")
+
+    def __init__(self, catalog: Catalog) -> None:
+        """Begin with nothing looked up."""
+        self._catalog = catalog
+        self._kept: dict[tuple[str, str], Any] = {}
+        self._made: dict[Hashable, Any] = {}
+
+    @property
+    def revision(self) -> int:
+        """The catalog's revision."""
+        return self._catalog.revision
+
+    def gpu(self, name: str) -> Gpu | Doubt:
+        """The device, or why there is none."""
+        found: Gpu | Doubt = self._keep("gpu", name, lambda: self._catalog.gpu(name))
+        return found
+
+    def model(self, setup: Mapping[str, Any]) -> Model | Doubt:
+        """The model that a setup names or brings, or why there is none."""
+        name, config = setup.get("model"), setup.get("config")
+        found: Model | Doubt
+        if name is not None:
+            found = self._keep("model", name, lambda: self._catalog.model(name))
+        elif config is not None:
+            assume = setup.get("assume") == "decoder"
+            found = self._keep(
+                "config",
+                f"{assume} {sorted(config.items(), key=str)}",
+                lambda: from_config(config, assume_decoder=assume),
+            )
+        else:
+            found = Doubt("setup names no model, which this kind is about.")
+        return found
+
+    def format(self, name: str) -> NumberFormat | Doubt:
+        """The number format, or why there is none."""
+        found: NumberFormat | Doubt = self._keep("format", name, lambda: self._catalog.format(name))
+        return found
+
+    def remember(self, key: Hashable, make: Callable[[], Any]) -> Any:  # noqa: ANN401  # as it was made
+        """What follows from things that were looked up here, made once."""
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = make()
+        return found
+
+    def _keep(self, kind: str, name: str, find: Callable[[], Any]) -> Any:  # noqa: ANN401  # as `find` finds
+        key = (kind, name)
+        found = self._kept.get(key)
+        if found is None:
+            try:
+                found = find()
+            except _UNREADABLE as error:
+                detail = error.faults[0].detail if isinstance(error, QuoteError) and error.faults else ""
+                found = Doubt(detail or "The config cannot be read.")
+            self._kept[key] = found
+        return found
+
+
+def gpu_name(row: Mapping[str, Any]) -> str | None:
+    """The name that a row's device is looked up by: a slice of a card is a device of its own."""
+    gpu = row.get("gpu") or {}
+    name, profile = gpu.get("name"), gpu.get("mig_profile")
+    if name is None or profile is None or " mig " in name.casefold():
+        return name
+    return f"{name} MIG {profile}"
+
+
+def model_name(row: Mapping[str, Any]) -> str | None:
+    """The name that a row's model is looked up by."""
+    name: str | None = (row.get("setup") or {}).get("model")
+    return name
+
+
+def measured_at(row: Mapping[str, Any]) -> datetime:
+    """When it was measured, in UTC."""
+    return datetime.fromisoformat(row["measured_at"])
+
+
+def judge(row: Mapping[str, Any], received_at: datetime, lookups: Lookups) -> Judgement:
+    """What a valid row is taken for by the catalog of `lookups`."""
+    gpu, model = _gpu(row, lookups), _model(row, lookups)
+    device = None if isinstance(gpu, Doubt) else gpu
+    shape = None if isinstance(model, Doubt) else model
+    ids = (device.id if device else None), (shape.id if shape else None)
+    wrong = _impossible(row, received_at, device, shape, lookups)
+    if wrong is not None:
+        return Judgement(Verdict.QUARANTINED, wrong, *ids)
+    doubt = _doubt(row, gpu, model, lookups)
+    if doubt is not None:
+        return Judgement(Verdict.UNMATCHED, doubt, *ids)
+    note = None if device else "A run on the CPU: kept, never learned from."
+    return Judgement(Verdict.ACCEPTED, note, *ids)
+
+
+def _gpu(row: Mapping[str, Any], lookups: Lookups) -> Gpu | Doubt | None:
+    """The device; None on a CPU."""
+    name = gpu_name(row)
+    if name is None:
+        return Doubt("gpu is not told, so nothing can be learned about one.")
+    return None if name.casefold() == CPU else lookups.gpu(name)
+
+
+def _model(row: Mapping[str, Any], lookups: Lookups) -> Model | Doubt | None:
+    """The model; None where the kind is about none and the row names none."""
+    needed = row["kind"] in _WITH_MODEL or model_name(row) is not None
+    return lookups.model(row.get("setup") or {}) if needed else None
+
+
+def _doubt(
+    row: Mapping[str, Any], gpu: Gpu | Doubt | None, model: Model | Doubt | None, lookups: Lookups
+) -> str | None:
+    """What the catalog, or this release, would have to learn first."""
+    if row["kind"] not in KINDS:
+        return f"There is no kind {row['kind']!r} here yet."
+    for found in (gpu, model if row["kind"] in _WITH_MODEL else None, *_formats(row, lookups)):
+        if isinstance(found, Doubt):
+            return found.detail
+    return None
+
+
+def _formats(row: Mapping[str, Any], lookups: Lookups) -> list[NumberFormat | Doubt]:
+    setup = row.get("setup") or {}
+    names = [setup.get("weight_dtype"), setup.get("kv_dtype")]
+    return [lookups.format(name) for name in names if name not in {None, "auto"}]
+
+
+def _impossible(
+    row: Mapping[str, Any], received_at: datetime, gpu: Gpu | None, model: Model | None, lookups: Lookups
+) -> str | None:
+    """Why this cannot have been measured; None where nothing speaks against it."""
+    if measured_at(row) > received_at + _AHEAD:
+        return "measured_at lies more than a day ahead of the time of arrival."
+    if gpu is None:
+        return None
+    wrong = impossible_memory(gpu, row)
+    check = CHECKS.get(row["kind"])
+    if wrong is not None or check is None or (row["kind"] in _WITH_MODEL and model is None):
+        return wrong
+    try:
+        return check(Bench(gpu, model, row, lookups))
+    except QuoteError as error:
+        # A layout that the model cannot have.
+        return error.detail
+    except ArithmeticError:
+        return "The config's shapes cannot be computed with."

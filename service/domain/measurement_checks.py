@@ -1,0 +1,269 @@
+"""What speaks against a measurement of a model: rates that none of its layouts give, steps faster than its bytes.
+
+All of them are lower bounds of what honest runs need, as in `measurement_physics`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from service.domain.cache import CacheKind
+from service.domain.loads import rank_loads
+from service.domain.measurement_physics import (
+    UNITS,
+    Bench,
+    Doubt,
+    above,
+    all_reduce,
+    cached_bytes,
+    device_memory,
+    matmul_rate,
+    memory_bandwidth,
+    memory_limit,
+)
+from service.domain.parallel import Layout, check_layout, tensor_counts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Mapping
+
+    from service.domain.loads import RankLoad
+    from service.domain.model import Model
+    from service.domain.precision import CacheFormat, WeightFormat
+
+_RATE_LEAST, _RATE_MOST = 0.98, 1.16
+"""A cache's rate beside its arithmetic: rounding, and up to a drop of the pool that holds more (probe 5.2)."""
+
+_POOL_LEAST, _POOL_MOST = 0.9, 1.25
+_DEFAULT_CACHES = ("fp16",)
+
+
+def _kv_allocation(bench: Bench) -> str | None:
+    values, limit = bench.values, memory_limit(bench.gpu)
+    pair = values.get("bytes") or (0,)
+    wrong = above("bytes", max(pair), limit, bench.gpu)
+    rate, slope = values.get("bytes_per_token"), _slope(values)
+    if wrong or (rate and slope and not 0.9 <= slope / rate <= 1.1):  # noqa: PLR2004
+        return wrong or "bytes_per_token is not what tokens and bytes say."
+    return _no_such_rate(bench, rate or slope or 0, "bytes_per_token", _RATE_LEAST, _RATE_MOST)
+
+
+def _slope(values: Mapping[str, Any]) -> float | None:
+    tokens, sizes = values.get("tokens"), values.get("bytes")
+    return (sizes[1] - sizes[0]) / (tokens[1] - tokens[0]) if tokens and sizes else None
+
+
+def _no_such_rate(bench: Bench, rate: float, name: str, least: float, most: float) -> str | None:
+    model, setup = bench.model, bench.setup
+    if model is None or any((setup.get(n) or 1) != 1 for n in ("decode_context_parallel", "attention_data_parallel")):
+        return None
+    if not model.architecture.caches:
+        return f"{model.name} keeps no cache."
+    rates = _rates(bench, model)
+    if not rates or any(least * found <= rate <= most * found for found in rates):
+        return None
+    nearest = min(rates, key=lambda found: abs(found - rate))
+    unit = next((f": {words}?" for factor, words in UNITS if _times(rate, nearest, factor, most)), ".")
+    return f"{name} {rate:,.0f} is no rate of this model's layouts, the nearest is {nearest:,}{unit}"[:200]
+
+
+def _rates(bench: Bench, model: Model) -> frozenset[int]:
+    def make() -> frozenset[int]:
+        return frozenset(found for load in _loads(bench, model, "fp16") for found in _rates_of(load))
+
+    found: frozenset[int] = bench.formats.remember(("rates", *_key(bench, model)), make)
+    return found
+
+
+def _key(bench: Bench, model: Model) -> tuple[Hashable, ...]:
+    """All that the loads of a row depend on."""
+    names = ("kv_dtype", "tensor_parallel", "pipeline_parallel", "gpu_count")
+    devices = (bench.row.get("gpu") or {}).get("count")
+    return (id(model), "pipeline_parallel" in bench.setup, devices, *(bench.setup.get(name) for name in names))
+
+
+def _times(rate: float, nearest: int, factor: int, most: float) -> bool:
+    ratio = rate / nearest
+    return 1 / most <= ratio / factor <= most or 1 / most <= ratio * factor <= most
+
+
+def _rates_of(load: RankLoad) -> Iterator[int]:
+    """Bytes of one more token: of all growing kinds, of those without a window, and without indexer keys."""
+    growing = [term for term in load.terms if term.growing_bytes]
+    for terms in (
+        growing,
+        [term for term in growing if term.window_tokens is None],
+        [term for term in growing if term.spec.kind is not CacheKind.INDEXER],
+    ):
+        if terms:
+            yield sum(term.growing_bytes for term in terms)
+
+
+def _loads(bench: Bench, model: Model, weight_name: str | None) -> tuple[RankLoad, ...]:
+    """Every stage of every layout in every cache format that the row may be about; none where weights are unclear."""
+    weights = _weights(bench, weight_name)
+    if weights is None:
+        return ()
+    key = ("loads", weight_name, *_key(bench, model))
+    found: tuple[RankLoad, ...] = bench.formats.remember(key, lambda: tuple(_each_load(bench, model, weights)))
+    return found
+
+
+def _each_load(bench: Bench, model: Model, weights: WeightFormat) -> Iterator[RankLoad]:
+    layouts = _layouts(bench, model)
+    for cache in _caches(bench, model):
+        for layout in layouts:
+            yield from rank_loads(model, weights, cache, layout)
+
+
+def _caches(bench: Bench, model: Model) -> list[CacheFormat]:
+    """The formats that the cache may have been kept in."""
+    asked = bench.setup.get("kv_dtype") or "auto"
+    if asked == "auto":
+        names = {model.cache_format, model.compute_type, *_DEFAULT_CACHES} - {None}
+    else:
+        latent = any(owners.spec.kind is CacheKind.LATENT for owners in model.architecture.caches)
+        names = {asked, *(("fp8_ds_mla",) if latent and asked.startswith("fp8") else ())}
+    found = (bench.formats.format(name) for name in sorted(names, key=str) if name)
+    return [number.cache for number in found if not isinstance(number, Doubt) and number.cache]
+
+
+def _layouts(bench: Bench, model: Model) -> list[Layout]:
+    """The layouts that the setup allows; raises ValidationError where the model can have none of them."""
+    setup, architecture = bench.setup, model.architecture
+    stages = setup.get("pipeline_parallel") or 1
+    tensor = setup.get("tensor_parallel") or (setup.get("gpu_count") if "pipeline_parallel" not in setup else None)
+    devices = (bench.row.get("gpu") or {}).get("count") or 1
+    counts = [count for count in tensor_counts(architecture) if count <= devices] if tensor is None else [tensor]
+    layouts = [Layout(tensor=count, pipeline=stages) for count in counts]
+    for layout in layouts:
+        check_layout(layout, architecture)
+    return layouts
+
+
+def _weights(bench: Bench, name: str | None) -> WeightFormat | None:
+    number = bench.formats.format(name) if name else None
+    return None if number is None or isinstance(number, Doubt) or number.mixed else number.weight
+
+
+def _batch_ceiling(bench: Bench) -> str | None:
+    context, model = bench.setup.get("context_tokens"), bench.model
+    if context is None or model is None or bench.setup.get("shared_prefix_tokens"):
+        return None
+    sizes = [load.sequence_bytes(context) for load in _loads(bench, model, "fp16")]
+    replicas = bench.setup.get("data_parallel") or 1
+    if not sizes:
+        return None
+    needed = min(sizes) * bench.values["passed_sequences"] / replicas
+    return above("The cache of passed_sequences", needed, memory_limit(bench.gpu), bench.gpu)
+
+
+_PARTS = ("kv_cache_bytes", "weight_bytes", "activation_bytes", "graph_bytes", "other_bytes")
+
+
+def _engine_capacity(bench: Bench) -> str | None:
+    values, setup = bench.values, bench.setup
+    total = sum(values.get(name) or 0 for name in _PARTS)
+    offloaded = setup.get("cpu_offload_bytes") or 0
+    wrong = above("The sum of the parts", total - offloaded, memory_limit(bench.gpu), bench.gpu)
+    tokens, pool = values.get("kv_capacity_tokens"), values.get("kv_cache_bytes")
+    if wrong or not tokens or not pool or not _is_plain(bench):
+        return wrong
+    return _no_such_rate(bench, pool / tokens, "kv_cache_bytes / tokens", _POOL_LEAST, _POOL_MOST)
+
+
+def _is_plain(bench: Bench) -> bool:
+    """Whether tokens of a pool all take the same: not where kinds mix, a window bounds them or a draft has its own."""
+    model, setup = bench.model, bench.setup
+    kinds = {owners.spec.kind for owners in model.architecture.caches} if model else set()
+    return kinds in ({CacheKind.FULL}, {CacheKind.LATENT}) and not (
+        setup.get("speculative_method") or setup.get("draft_model")
+    )
+
+
+def _decode_step(bench: Bench) -> str | None:
+    """A step reads the weights and what the cache holds, and multiplies each token with the weights."""
+    if any(bench.setup.get(n) for n in ("speculative_method", "draft_model", "weight_bytes", "parameters")):
+        return None
+    batch = bench.setup.get("batch_size") or 1
+    return _too_fast(bench, batch, bench.setup.get("context_tokens") or 0, reads_all=True)
+
+
+def _prefill(bench: Bench) -> str | None:
+    setup = bench.setup
+    tokens = setup.get("prompt_tokens") or setup.get("context_tokens")
+    if not tokens or setup.get("shared_prefix_tokens") or setup.get("parameters"):
+        return None
+    return _too_fast(bench, tokens * (setup.get("prefill_sequences") or 1), 0, reads_all=False)
+
+
+def _too_fast(bench: Bench, tokens: int, context: int, *, reads_all: bool) -> str | None:
+    """Whether the layers that were timed could be read, and multiplied with, in that time."""
+    gpu, model = bench.gpu, bench.model
+    name = bench.setup.get("weight_dtype") or (model.checkpoint_format if model else None)
+    weights = _weights(bench, name)
+    if model is None or weights is None:
+        return None
+    seconds, share = bench.values["seconds"], _timed_share(bench, model)
+    loads = _loads(bench, model, name)
+    if not loads:
+        return None
+    head = model.architecture.vocabulary_size * model.architecture.hidden_size
+    work = min(_work(load, tokens, head) for load in _fullest(loads)) * share
+    size = min(_size(load, tokens, context, model, head) for load in _fullest(loads)) * share - cached_bytes(gpu)
+    if reads_all and gpu.bandwidth_bytes_per_second:
+        reach = gpu.bandwidth_bytes_per_second * bench.margin("memory_bandwidth")
+        wrong = above("Bytes read / seconds", size / seconds, reach, gpu, "can move")
+        if wrong:
+            return wrong
+    peaks = [gpu.peaks[name] for name in (*weights.matmul_types, "bf16", "fp16") if name in gpu.peaks]
+    if not peaks:
+        return None
+    return above("Work / seconds", work / seconds, max(peaks) * bench.margin("matmul_rate"), gpu, "can multiply")
+
+
+def _fullest(loads: tuple[RankLoad, ...]) -> list[RankLoad]:
+    """The fullest stage of each layout: no step is over before it is."""
+    fullest: list[RankLoad] = []
+    for load in loads:
+        if load.stage == 0:
+            fullest.append(load)
+        elif load.weights.read_bytes > fullest[-1].weights.read_bytes:
+            fullest[-1] = load
+    return fullest
+
+
+def _timed_share(bench: Bench, model: Model) -> float:
+    """The share of the layers that was timed, halved where layers differ and nobody said which ones these were."""
+    layers = model.architecture.layers
+    timed: int | None = bench.values.get("layers_timed")
+    if timed is None or timed >= layers:
+        return 1.0
+    differ = bool(model.architecture.experts[0]) or len(model.architecture.caches) > 1
+    return timed / layers / (2 if differ else 1)
+
+
+def _work(load: RankLoad, tokens: int, head: int) -> float:
+    return 2.0 * tokens * max(0, load.weights.read_parameters + load.weights.expert_parameters - head)
+
+
+def _size(load: RankLoad, batch: int, context: int, model: Model, head: int) -> float:
+    """Bytes of layers and cache, the fewest that can be: all sequences visit the same experts, and no head is read."""
+    count, active = model.architecture.experts
+    experts: float = load.weights.expert_bytes * active / count if count else 0
+    cache: int = batch * sum(term.read_bytes(context) for term in load.terms) if context else 0
+    read: float = max(0, load.weights.read_bytes - 2 * head) + experts + cache
+    return read
+
+
+CHECKS: Mapping[str, Callable[[Bench], str | None]] = {
+    "device_memory": device_memory,
+    "kv_allocation": _kv_allocation,
+    "batch_ceiling": _batch_ceiling,
+    "memory_bandwidth": memory_bandwidth,
+    "matmul_rate": matmul_rate,
+    "decode_step": _decode_step,
+    "prefill": _prefill,
+    "all_reduce": all_reduce,
+    "engine_capacity": _engine_capacity,
+}
+"""The checks of each kind that is known."""

@@ -1,0 +1,171 @@
+"""What speaks against a measurement: the physics of the device (probe reference, section 5).
+
+Each check returns a reason, or None. All of them are lower bounds of what honest runs need: what they refuse cannot
+have happened, whatever engine, kernel or cache was at work.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from service.domain.units import GIB
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Mapping
+
+    from service.domain.gpu import Gpu
+    from service.domain.model import Model
+    from service.domain.precision import NumberFormat
+
+_MARGIN = 0.05
+"""By how much a measurement may pass what is listed where the catalog says nothing (design, section 5)."""
+
+_MEMORY_MARGIN = 1.01
+UNITS = (
+    (8, "bits for bytes"),
+    (1024, "a unit of 1,024"),
+    (1024**2, "a unit of 1,024²"),
+    (1024**3, "a unit of 1,024³"),
+)
+_MATMUL_TYPES = {
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "half": "fp16",
+    "float32": "fp32",
+    "float": "fp32",
+    "fp8_e4m3": "fp8",
+    "fp8_e5m2": "fp8",
+    "float8_e4m3fn": "fp8",
+    "float8_e4m3fnuz": "fp8",
+    "float8_e5m2": "fp8",
+    "nvfp4": "fp4",
+    "mxfp4": "fp4",
+}
+
+
+class Doubt(NamedTuple):
+    """Why a name leads to nothing."""
+
+    detail: str
+
+
+class Formats(Protocol):
+    """Where number formats are looked up."""
+
+    def format(self, name: str) -> NumberFormat | Doubt:
+        """The format, or why there is none."""
+
+    def remember(self, key: Hashable, make: Callable[[], Any]) -> Any:  # noqa: ANN401  # as it was made
+        """What follows from shapes alone, made once for rows that are alike."""
+
+
+class Bench(NamedTuple):
+    """One row beside what it is compared with; `model` is there where the kind is about one."""
+
+    gpu: Gpu
+    model: Model | None
+    row: Mapping[str, Any]
+    formats: Formats
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """What was measured."""
+        values: Mapping[str, Any] = self.row["values"]
+        return values
+
+    @property
+    def setup(self) -> Mapping[str, Any]:
+        """Under which settings."""
+        return self.row.get("setup") or {}
+
+    def margin(self, kind: str) -> float:
+        """How far above the list an honest figure may be, as a factor."""
+        return 1 + self.gpu.margins.get(kind, _MARGIN)
+
+
+def memory_limit(gpu: Gpu) -> float:
+    """Bytes that no process sees more of: the number on the box read as GiB and 1 %, or what was seen and 1 %."""
+    return max(gpu.advertised_bytes / 1e9 * GIB, gpu.visible_bytes or 0) * _MEMORY_MARGIN
+
+
+def impossible_memory(gpu: Gpu, row: Mapping[str, Any]) -> str | None:
+    """More memory than the device has, in what the row says of it."""
+    stated = (row.get("gpu") or {}).get("memory_bytes")
+    if stated is None:
+        return None
+    return above("gpu.memory_bytes", stated, memory_limit(gpu), gpu) or small_unit(
+        "gpu.memory_bytes", stated, gpu.visible_bytes or gpu.advertised_bytes, 0.9, 1.12
+    )
+
+
+def above(name: str, value: float, limit: float, gpu: Gpu, what: str = "can hold") -> str | None:
+    """A figure beyond what the device can do, with the unit that was perhaps meant."""
+    if value <= limit:
+        return None
+    ratio = value / limit
+    unit = next((f": {words}?" for factor, words in UNITS if 0.5 <= ratio / factor <= 1.1), ".")  # noqa: PLR2004
+    return f"{name} is {ratio:.3g} times what {gpu.id} {what}{unit}"
+
+
+def small_unit(name: str, value: float, expected: float, least: float, most: float) -> str | None:
+    """A figure that is far too small, and right once it is taken for another unit."""
+    for factor, words in UNITS:
+        if least <= value * factor / expected <= most:
+            return f"{name} is right only {factor:,} times as large: {words}?"
+    return None
+
+
+def device_memory(bench: Bench) -> str | None:
+    """More than the box, parts above the whole, or another unit."""
+    limit, values, gpu = memory_limit(bench.gpu), bench.values, bench.gpu
+    total = values["total_bytes"]
+    for name in ("total_bytes", "nvml_total_bytes", "free_bytes", "context_bytes"):
+        wrong = above(name, values.get(name) or 0, limit, gpu)
+        if wrong:
+            return wrong
+    for name in ("free_bytes", "context_bytes"):
+        if (values.get(name) or 0) > total:
+            return f"{name} is more than total_bytes."
+    return small_unit("total_bytes", total, gpu.visible_bytes or gpu.advertised_bytes, 0.9, 1.12)
+
+
+def memory_bandwidth(bench: Bench) -> str | None:
+    """Faster than the memory, or another unit."""
+    listed, rate = bench.gpu.bandwidth_bytes_per_second, bench.values["bytes_per_second"]
+    if listed is None:
+        return None
+    wrong = above("bytes_per_second", rate, listed * bench.margin("memory_bandwidth"), bench.gpu, "can move")
+    if wrong and (bench.values.get("working_set_bytes") or GIB) <= cached_bytes(bench.gpu):
+        return f"{wrong} The working set fits its cache."
+    # Gathers are slow honestly, down to a small part of the rate.
+    return wrong or (
+        None if bench.values.get("access") == "gather" else small_unit("bytes_per_second", rate, listed, 0.7, 1.05)
+    )
+
+
+def cached_bytes(gpu: Gpu) -> int:
+    """Bytes that a repeated read may find in the cache instead of the memory."""
+    return 2 * (gpu.l2_cache_bytes or 0)
+
+
+def matmul_rate(bench: Bench) -> str | None:
+    """Faster than the peak of that type, or another unit."""
+    name = bench.values["dtype"].casefold()
+    peaks, rate = bench.gpu.peaks, bench.values["flops_per_second"]
+    if not peaks:
+        return None
+    # A type the device has no unit for runs through another one.
+    listed = peaks.get(_MATMUL_TYPES.get(name, name)) or max(peaks.values())
+    limit = listed * bench.margin("matmul_rate")
+    return above("flops_per_second", rate, limit, bench.gpu, f"multiplies in {name[:20]}") or small_unit(
+        "flops_per_second", rate, listed, 0.6, 1.05
+    )
+
+
+def all_reduce(bench: Bench) -> str | None:
+    """Each rank reads its own part and writes the result: links may beat their list, memory does not."""
+    listed, values = bench.gpu.bandwidth_bytes_per_second, bench.values
+    if listed is None or values["bytes"] <= cached_bytes(bench.gpu):
+        return None
+    rate = values["bytes"] / values["seconds"]
+    return above("bytes / seconds", rate, listed * bench.margin("memory_bandwidth"), bench.gpu, "can move")

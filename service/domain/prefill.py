@@ -1,0 +1,131 @@
+"""What reading prompts takes: operations, seconds in the model, and what attention scores would take written out.
+
+seconds = max(matrices + attention, reading weights and earlier cache once a chunk) + all-reduces
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from service.domain.traffic import ACTIVATION_BYTES
+from service.domain.units import ceil_div
+
+if TYPE_CHECKING:
+    from service.domain.traffic import Step, Traffic
+
+_STREAMED_BYTES = 8
+"""A running maximum and a running sum of a query row, in 32 bits each."""
+_SIXTEEN_BITS = ("bf16", "fp16")
+
+
+@dataclass(frozen=True, slots=True)
+class PrefillTime:
+    """Seconds of a prefill, part by part; `mixed` of a decode step that takes one of its chunks along."""
+
+    compute: float
+    memory: float
+    communication: float
+    mixed: float
+
+    @property
+    def seconds(self) -> float:
+        """All of it, in the model alone."""
+        return max(self.compute, self.memory) + self.communication
+
+    @property
+    def bound(self) -> str:
+        """The part that takes longest."""
+        parts = {"compute": self.compute, "memory": self.memory, "communication": self.communication}
+        return max(parts, key=lambda name: parts[name])
+
+
+class Prefill:
+    """Prompts of one length that are read together, in chunks as the engine cuts them."""
+
+    __slots__ = ("attention", "chunk_tokens", "chunks", "flow", "prompt", "prompts", "tokens", "work")
+
+    def __init__(self, flow: Traffic, prompt: int, prompts: int) -> None:
+        """Count the operations and the chunks."""
+        self.flow, self.prompt, self.prompts = flow, prompt, prompts
+        self.tokens = prompt * prompts
+        self.work, self.attention = self._flops()
+        limit = flow.question.echo.asked.get("max_batched_tokens") or flow.times.chunk_tokens or self.tokens
+        self.chunk_tokens = min(self.tokens, limit)
+        self.chunks = ceil_div(self.tokens, self.chunk_tokens)
+
+    @property
+    def scores_per_head(self) -> int:
+        """Scores of one head over one prompt."""
+        return self.prompt * self.prompt
+
+    @property
+    def written_bytes(self) -> int:
+        """Scores of all heads and layers, if they were written out."""
+        return self.scores_per_head * self._heads * ACTIVATION_BYTES * self.prompts
+
+    @property
+    def streamed_bytes(self) -> int:
+        """What streaming attention keeps in their place."""
+        return _STREAMED_BYTES * self.prompt * self._heads * self.prompts
+
+    @property
+    def _heads(self) -> int:
+        return self.flow.scenario.model.architecture.attention_heads
+
+    def _flops(self) -> tuple[int, int]:
+        """Matrix and attention operations: the head only for the last position, half the scores masked (8.2)."""
+        flow, prompt = self.flow, self.prompt
+        head, held = flow.scenario.model.architecture.head_elements, flow.whole.weights
+        every = held.read_parameters + held.expert_parameters - head
+        matrices = 2 * self.prompts * (every * prompt + head)
+        pairs = sum(term.prefill_flops * _pairs(prompt, term.window_tokens) for term in flow.whole.terms)
+        return flow.scaled_work(matrices), self.prompts * pairs
+
+    def time(self, step: Step | None) -> PrefillTime | None:
+        """How long it takes; None where bandwidth or peak is not known."""
+        flow = self.flow
+        bandwidth, peak = flow.question.bandwidth, flow.peak
+        if bandwidth is None or peak is None or step is None:
+            return None
+        ranks = flow.scenario.layout.tensor
+        matrices, attention = self._matrices(bandwidth, peak) / ranks, self._attention(bandwidth, peak) / ranks
+        memory = self._memory(bandwidth)
+        part = self.chunk_tokens / self.tokens
+        mixed = step.seconds + part * attention + flow.communication(self.chunk_tokens)
+        mixed += max(step.weights, step.compute + part * matrices) - step.reading - step.multiplying
+        return PrefillTime(matrices + attention, memory, flow.communication(self.tokens, self.chunks), mixed)
+
+    def _matrices(self, bandwidth: float, peak: float) -> float:
+        """At the share of the peak that so many tokens reach, less where they are spread over experts."""
+        times, experts = self.flow.times, self.flow.scenario.model.architecture.experts[0]
+        share = times.share(self.chunk_tokens, self._ridge_tokens(bandwidth, peak))
+        return self.work / (peak * share * (times.prefill_experts if experts else 1.0))
+
+    def _ridge_tokens(self, bandwidth: float, peak: float) -> float:
+        """Tokens whose matrices take as long as reading the weights, at listed rates."""
+        weights = self.flow.weights
+        return peak * (weights.dense_bytes + weights.expert_bytes) / (2 * weights.parameters * bandwidth)
+
+    def _attention(self, bandwidth: float, peak: float) -> float:
+        """Streamed at a share of the 16-bit peak, or with scores of all pairs written out and read."""
+        times, gpu = self.flow.times, self.flow.question.gpu
+        if times.score_bytes is not None:
+            return self.scores_per_head * self._heads * self.prompts * times.score_bytes / bandwidth
+        found = gpu.peak(_SIXTEEN_BITS) if gpu else None
+        return self.attention / (times.attention_share(self.prompt) * min(peak, found[1] if found else peak))
+
+    def _memory(self, bandwidth: float) -> float:
+        """Weights once a chunk, and of the cache what earlier chunks wrote: half of it on average."""
+        flow, times = self.flow, self.flow.times
+        weights = sum(flow.timed_bytes(load, self.chunk_tokens) for load in flow.loads) * self.chunks
+        cache = sum(load.sequence_bytes(self.prompt) for load in flow.loads) * self.prompts
+        earlier = cache * (self.chunks - 1) / 2
+        return weights / (bandwidth * times.weight_fraction) + earlier / (bandwidth * times.cache_fraction)
+
+
+def _pairs(prompt: int, window: int | None) -> int:
+    """Pairs of positions that a causal prefill scores: half the square, or a band of the window's width."""
+    if window is None or prompt <= window:
+        return prompt * prompt // 2
+    return window * prompt - window * window // 2

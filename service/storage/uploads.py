@@ -1,0 +1,151 @@
+"""What an upload is made of on its way into the database, and what becomes of it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from service.domain.measurement import Judgement, gpu_name, measured_at, model_name
+from service.storage.names import fold
+
+_LONGEST_NAME: Final = 200
+_MINUTE: Final = 60
+
+
+class StaleCatalogError(Exception):
+    """Rows were judged by an older catalog than that which the stored ones were: judge them again."""
+
+
+class OverBudgetError(Exception):
+    """A token sent more than it may in a minute; `seconds` until it may send again."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(f"The token may send again in {seconds} s.")
+        self.seconds = seconds
+
+
+class NewRow(NamedTuple):
+    """A row as it is stored; times are UTC, names folded."""
+
+    id: UUID
+    probe_id: UUID
+    kind: str
+    measured_at: datetime
+    gpu_name: str | None
+    model_name: str | None
+    engine: str | None
+    verdict: str
+    detail: str | None
+    digest: bytes
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a token may send in a minute."""
+
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """Rows of one request, each id once, judged by the catalog of `catalog_revision`.
+
+    `rows_sent` and `bytes_sent` count everything that came, also what is not stored, and `charge` says whether they are
+    still to be taken from the token's budget. `names` are the names that the rows use and where they lead.
+    """
+
+    token_id: str
+    note_use: bool
+    received_at: datetime
+    clock_skew_seconds: float | None
+    catalog_revision: int
+    rows: Sequence[NewRow]
+    names: Sequence[Name]
+    rows_sent: int
+    bytes_sent: int
+    budget: Budget
+    charge: bool = True
+
+    @property
+    def minute(self) -> int:
+        """Minutes from 1970 to its arrival."""
+        return int(self.received_at.timestamp()) // _MINUTE
+
+    def check(self, rows_sent: int, bytes_sent: int) -> None:
+        """Raise OverBudgetError where these, this upload included, are more than the token may send in a minute."""
+        over = rows_sent > self.budget.rows or bytes_sent > self.budget.bytes
+        # An upload that alone is more than a minute's budget would never pass.
+        if over and (rows_sent > self.rows_sent or bytes_sent > self.bytes_sent):
+            raise OverBudgetError(_MINUTE - int(self.received_at.timestamp()) % _MINUTE)
+
+
+class Name(NamedTuple):
+    """A folded name of a GPU or a model, and where it leads; None where nothing answers to it."""
+
+    kind: str
+    name: str
+    entry_id: str | None
+    entry_revision: int | None
+
+
+class ProbeCount(NamedTuple):
+    """What one upload adds to a probe: its newest measurement, and rows by verdict."""
+
+    probe_id: UUID
+    last_measured_at: datetime
+    accepted: int
+    unmatched: int
+    quarantined: int
+
+
+def new_row(content: dict[str, Any], text: str, judged: Judgement) -> NewRow:
+    """A row to store; `text` is the canonical JSON of its content."""
+    engine = (content.get("software") or {}).get("engine") or (content.get("setup") or {}).get("engine")
+    return NewRow(
+        UUID(content["id"]),
+        UUID(content["probe_id"]),
+        content["kind"],
+        measured_at(content),
+        folded(gpu_name(content)),
+        folded(model_name(content)),
+        folded(engine),
+        judged.verdict.value,
+        judged.detail,
+        digest_of(text),
+        text,
+    )
+
+
+def digest_of(text: str) -> bytes:
+    """What tells a repeat of a row from another one with its id."""
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+def folded(name: str | None) -> str | None:
+    """A name as rows are found by it."""
+    return None if name is None else fold(name)[:_LONGEST_NAME]
+
+
+def probe_counts(rows: Iterable[NewRow]) -> list[ProbeCount]:
+    """What rows add to their probes, in the order of the probes' ids: the order in which they are locked."""
+    newest: dict[UUID, datetime] = {}
+    counts: dict[tuple[UUID, str], int] = {}
+    for row in rows:
+        newest[row.probe_id] = max(newest.get(row.probe_id, row.measured_at), row.measured_at)
+        counts[row.probe_id, row.verdict] = counts.get((row.probe_id, row.verdict), 0) + 1
+    verdicts = ("accepted", "unmatched", "quarantined")
+    return [
+        ProbeCount(probe, newest[probe], *(counts.get((probe, verdict), 0) for verdict in verdicts))
+        for probe in sorted(newest)
+    ]
+
+
+def now() -> datetime:
+    """The time of arrival."""
+    return datetime.now(UTC)

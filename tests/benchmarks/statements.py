@@ -1,0 +1,54 @@
+"""SQL on the path of a quote: every statement that an engine executes in the thread that answers.
+
+The catalog's timer runs in a thread of its own, and reads one row a second.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import get_ident
+
+from sqlalchemy import Engine, event
+
+from service.api.services import services_of
+from tests.benchmarks.calling import application, asks
+from tests.benchmarks.figures import Figure
+from tests.benchmarks.questions import Asked, body
+from tests.benchmarks.workplace import Workplace
+
+
+def measure(place: Workplace) -> list[Figure]:
+    urls = {"SQLite": place.sqlite_url, "PostgreSQL": place.postgresql_url}
+    asked = place.questions[: place.effort.asked]
+    place.say(f"SQL: counting over {len(asked):,} questions on each database")
+    return [
+        Figure(f"sql: statements of {2 * len(asked):,} answers, {name}", _statements(url, asked), "", 0)
+        for name, url in urls.items()
+    ]
+
+
+def _statements(database_url: str, asked: list[Asked]) -> int:
+    with application(database_url) as app:
+        with _counted() as executed:
+            for path in ("/fit", "/traffic"):
+                asks(app, path, lambda: [body(question) for question in asked], "200").batch()()
+        with _counted() as control:
+            services_of(app).keeper.refresh()
+    if not control:
+        raise RuntimeError("a refresh of the catalog executed nothing: the count cannot be right")
+    return len(executed)
+
+
+@contextmanager
+def _counted() -> Iterator[list[str]]:
+    executed: list[str] = []
+    answering = get_ident()
+
+    def count(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
+        if get_ident() == answering:
+            executed.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", count)
+    try:
+        yield executed
+    finally:
+        event.remove(Engine, "before_cursor_execute", count)

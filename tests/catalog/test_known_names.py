@@ -1,0 +1,64 @@
+"""Every id, hub id and alias of the fact collections leads to its entry by the service's own index of names."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+from service.domain.catalog import CatalogKind
+from service.domain.errors import UnknownArchitecture
+from service.storage.catalog_yaml import read_yaml
+from tests.catalog.catalog_files import HERE, entries, snapshot
+
+KNOWN: Mapping[str, Mapping[str, list[str]]] = read_yaml(HERE / "known_names.yaml")
+
+
+def known(kind: str) -> Iterator[tuple[str, str]]:
+    """Each name with the entry it leads to."""
+    return ((name, entry) for entry, names in KNOWN[kind].items() for name in names)
+
+
+def model_of(name: str) -> str | None:
+    """The id of the model that answers to a name; what waits for a part of its config is refused by its own entry."""
+    try:
+        return snapshot().named_model(name).model.id
+    except UnknownArchitecture:
+        return snapshot().entry(CatalogKind.MODEL, name).id
+
+
+@pytest.mark.parametrize("kind, entries_least, names_least", [("gpu", 98, 232), ("model", 367, 596)])
+def test_the_list_of_names_is_whole(kind: str, entries_least: int, names_least: int) -> None:
+    assert len(KNOWN[kind]) >= entries_least
+    assert len(list(known(kind))) >= names_least
+
+
+@pytest.mark.parametrize("kind", ["gpu", "model"])
+def test_a_known_name_leads_to_its_entry_and_to_no_other(kind: str) -> None:
+    found = {name: snapshot().ids_of(CatalogKind(kind), name) for name, _ in known(kind)}
+
+    assert {name: found[name] for name, entry in known(kind) if found[name] != (entry,)} == {}
+
+
+@pytest.mark.parametrize("typed", [str.upper, str.lower])
+def test_a_known_name_is_found_in_upper_and_lower_case(typed: Callable[[str], str]) -> None:
+    found = {
+        (kind, name): snapshot().ids_of(CatalogKind(kind), typed(name)) for kind in KNOWN for name, _ in known(kind)
+    }
+
+    assert [name for kind in KNOWN for name, entry in known(kind) if found[kind, name] != (entry,)] == []
+
+
+def test_a_known_device_is_answered_for_under_each_of_its_names() -> None:
+    assert [name for name, entry in known("gpu") if snapshot().gpu(name).id != entry] == []
+
+
+def test_a_known_model_is_answered_for_under_each_of_its_names() -> None:
+    assert [name for name, entry in known("model") if model_of(name) != entry] == []
+
+
+def test_a_model_that_waits_is_refused_with_what_it_waits_for() -> None:
+    waiting = {name: facts["waits_for"] for name, facts in entries("model").items() if facts.get("waits_for")}
+
+    assert list(waiting) == ["llama-3_1-nemotron-ultra-253b-v1"]
+    for name, reason in waiting.items():
+        with pytest.raises(UnknownArchitecture, match=reason.split("(", 1)[0]):
+            snapshot().named_model(name)

@@ -1,0 +1,58 @@
+"""The profiled pass in closed form."""
+
+import pytest
+
+from service.domain.engines.vllm import VllmEngine
+from service.domain.engines.vllm.activations import element_bytes, peak_of
+from service.domain.engines.vllm.setting import Batch
+from tests.domain.engines.vllm.conftest import GIB, Hold, SettingOf
+
+DENSE = {"model": "llama-3.1-8b-instruct", "gpu": "h100-sxm-80gb"}
+
+
+def test_a_dense_pass_holds_three_hidden_states_and_its_widest_block(setting_of: SettingOf, engine: VllmEngine) -> None:
+    peak = peak_of(
+        setting_of(**DENSE), engine.release("0.19.1").cores["v1"], Batch(2048, 256, 1, 256), stage=0, last=True
+    )
+    assert peak.forward == 2 * 2048 * (3 * 4096 + 3 * 14336)
+
+
+def test_thirty_two_bits_double_a_pass(setting_of: SettingOf) -> None:
+    assert element_bytes(setting_of(**DENSE)) * 2 == element_bytes(setting_of(**DENSE, weight_dtype="fp32")) == 4
+
+
+def test_an_expert_pass_holds_a_row_for_each_token_and_expert_it_visits(quote: Hold) -> None:
+    held = quote(model="mixtral-8x7b-instruct-v0.1", gpu="h200-sxm-141gb", engine_version="0.19.1")
+    buffers = 2 * 8192 * 2 * (2 * 14336 + 14336)
+    activations = next(p.span.middle for p in held.parts if p.name == "activations")
+    assert activations == pytest.approx(buffers, rel=0.2)
+    assert activations > buffers
+
+
+def test_kernels_that_align_experts_hold_more_rows(setting_of: SettingOf, engine: VllmEngine) -> None:
+    rules, batch = engine.release("0.19.1").cores["v1"], Batch(2048, 256, 1, 256)
+    asked = {"model": "qwen3-235b-a22b-fp8", "tensor_parallel": 8, "context_tokens": 8192}
+    wide, older = (
+        peak_of(setting_of(gpu=gpu, **asked), rules, batch, stage=0, last=True)
+        for gpu in ("h200-sxm-141gb", "a100-sxm-80gb")
+    )
+    assert wide.kept - older.kept > 2 * 128 * 127 * 4096
+
+
+def test_experts_of_four_bits_keep_no_buffers(setting_of: SettingOf, engine: VllmEngine) -> None:
+    rules, batch = engine.release("0.19.1").cores["v1"], Batch(8192, 256, 1, 256)
+    peak = peak_of(setting_of(model="gpt-oss-20b", gpu="h100-sxm-80gb"), rules, batch, stage=0, last=True)
+    assert peak.kept == 32 << 20
+
+
+def test_latent_attention_expands_earlier_chunks(quote: Hold) -> None:
+    held = quote(model="deepseek-v3", gpu="h200-sxm-141gb", tensor_parallel=8, context_tokens=32768)
+    expanded = 2 * 65536 * 128 // 8 * (128 + 128)
+    assert next(p.span.middle for p in held.parts if p.name == "activations") > expanded > 0.4 * GIB
+
+
+def test_later_stages_keep_what_they_are_sent(setting_of: SettingOf, engine: VllmEngine) -> None:
+    rules, batch = engine.release("0.19.1").cores["v1"], Batch(2048, 256, 1, 256)
+    asked = setting_of(**DENSE, pipeline_parallel=2)
+    first, later = (peak_of(asked, rules, batch, stage=stage, last=False) for stage in (0, 1))
+    assert later.kept - first.kept == 2 * 2 * 2048 * 4096

@@ -1,0 +1,64 @@
+"""Weights as loaded: tables, rounded vocabularies, padded experts."""
+
+import pytest
+
+from service.domain.weights import whole_model
+from tests.domain.engines.vllm.conftest import GIB, Hold, SettingOf
+
+ASKED = {"context_tokens": 4096, "memory_bytes": 10**13}
+
+
+def test_a_rotary_table_of_the_whole_context_is_loaded(quote: Hold, setting_of: SettingOf) -> None:
+    """Source: 14.99 GiB of Llama-3.1-8B in every log, for 14.957 of its checkpoint."""
+    setting = setting_of(model="llama-3.1-8b-instruct", **ASKED)
+    loaded = quote(model="llama-3.1-8b-instruct", **ASKED).rank.weight_bytes
+    assert loaded - whole_model(setting.model.architecture, setting.weights).bytes == 131072 * 128 * 2
+    assert round(loaded / GIB, 2) == 14.99
+
+
+def test_a_vocabulary_is_rounded_up_to_whole_rows_of_the_kernel(quote: Hold, setting_of: SettingOf) -> None:
+    architecture = setting_of(model="granite-3.1-8b-instruct", **ASKED).model.architecture
+    rows, width = architecture.vocabulary_size, architecture.hidden_size
+    assert rows % 64
+    assert quote(model="granite-3.1-8b-instruct", **ASKED).loaded.padded_bytes == (2 * width * (-rows % 64),)
+
+
+def test_a_vocabulary_of_whole_rows_is_loaded_as_it_is(quote: Hold) -> None:
+    assert quote(model="llama-3.1-8b-instruct", **ASKED).loaded.padded_bytes == (0,)
+
+
+def test_tables_are_rounded_on_the_stages_that_hold_them(quote: Hold) -> None:
+    padded = quote(model="granite-3.1-8b-instruct", pipeline_parallel=4, **ASKED).loaded.padded_bytes
+    assert [bool(size) for size in padded] == [True, False, False, True]
+
+
+@pytest.mark.parametrize(
+    "gpu, version, gib",
+    [
+        ("a100-sxm-80gb", "0.11.0", 65.97),
+        ("h100-sxm-80gb", "0.11.0", 64.38),
+    ],
+)
+def test_experts_of_four_bits_are_padded_as_their_kernel_pads_them(
+    quote: Hold, gpu: str, version: str, gib: float
+) -> None:
+    held = quote(model="gpt-oss-120b", gpu=gpu, engine_version=version, context_tokens=4096)
+    assert held.rank.weight_bytes / GIB == pytest.approx(gib, rel=0.002)
+
+
+def test_experts_are_padded_by_more_where_ranks_divide_them(quote: Hold) -> None:
+    asked = {"model": "gpt-oss-20b", "gpu": "a100-sxm-80gb", "context_tokens": 4096}
+    one, eight = quote(**asked), quote(**asked, tensor_parallel=8)
+    assert 8 * eight.loaded.padded_bytes[0] > 1.5 * one.loaded.padded_bytes[0]
+
+
+def test_expert_parallelism_spreads_experts_over_every_replica(quote: Hold) -> None:
+    asked = {"model": "qwen3-235b-a22b", "gpu": "h200-sxm-141gb", "tensor_parallel": 4, "data_parallel": 2}
+    apart, together = quote(**asked), quote(**asked, expert_parallel=True)
+    assert together.rank.weight_bytes < 0.6 * apart.rank.weight_bytes
+
+
+def test_experts_that_stand_whole_on_a_rank_are_padded_whole(quote: Hold) -> None:
+    asked = {"model": "gpt-oss-20b", "gpu": "a100-sxm-80gb", "context_tokens": 4096}
+    one, four = quote(**asked), quote(**asked, tensor_parallel=4, expert_parallel=True)
+    assert four.loaded.padded_bytes[0] * 4 == one.loaded.padded_bytes[0]

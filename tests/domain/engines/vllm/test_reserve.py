@@ -1,0 +1,188 @@
+"""The reserve: what a release's profiling subtracts, part by part."""
+
+from typing import Any
+
+import pytest
+
+from service.domain.engines.vllm import Held
+from service.domain.engines.vllm.reserve import Part, summed
+from service.domain.engines.vllm.rules import Span
+from tests.domain.engines.vllm.conftest import GIB, Hold
+
+MODEL = {"model": "llama-3.1-8b-instruct", "gpu": "h100-sxm-80gb"}
+
+
+def gib(held: Held, *names: str) -> float:
+    """GiB of the named parts together."""
+    return sum(part.span.middle for part in held.parts if part.name in names) / GIB
+
+
+def parts(held: Held) -> set[str]:
+    return {part.name for part in held.parts}
+
+
+@pytest.mark.parametrize(
+    "question, logged",
+    [
+        ({**MODEL, "engine_version": "0.19.1"}, 1.89),
+        (
+            {
+                "model": "llama-3.1-8b-instruct",
+                "gpu": "rtx-3090",
+                "engine_version": "0.6.4.post1",
+                "context_tokens": 20000,
+            },
+            2.07,
+        ),
+        (
+            {
+                "model": "llama-3.1-8b-instruct",
+                "gpu": "rtx-3090",
+                "engine_version": "0.6.4.post1",
+                "context_tokens": 29000,
+            },
+            2.99,
+        ),
+    ],
+)
+def test_activations_and_sampler_are_those_of_public_logs(quote: Hold, question: dict[str, Any], logged: float) -> None:
+    assert gib(quote(**question), "activations", "sampler") == pytest.approx(logged, abs=0.012)
+
+
+@pytest.mark.parametrize("version, element_bytes", [("0.15.1", 38), ("0.17.0", 14 + 4 * 132 / 1024), ("0.33.0", 14)])
+def test_a_sampler_takes_what_its_method_keeps_of_every_word(quote: Hold, version: str, element_bytes: float) -> None:
+    held = quote(**MODEL, engine_version=version)
+    assert gib(held, "sampler") * GIB == pytest.approx(element_bytes * 1024 * 128256)
+
+
+def test_a_sampler_may_be_chosen(quote: Hold) -> None:
+    held = quote(**MODEL, engine_version="0.33.0", sampler_backend="sort")
+    assert gib(held, "sampler") * GIB == 38 * 1024 * 128256
+
+
+@pytest.mark.parametrize("tensor", [2, 4, 8])
+def test_tensor_parallelism_does_not_divide_the_sampler(quote: Hold, tensor: int) -> None:
+    assert gib(quote(**MODEL, tensor_parallel=tensor), "sampler") == gib(quote(**MODEL), "sampler")
+
+
+def test_the_larger_of_pass_and_sampler_is_subtracted_and_not_both(quote: Hold) -> None:
+    held = quote(**MODEL, max_batched_tokens=65536, max_sequences_limit=16)
+    assert "sampler" not in parts(held)
+    assert gib(held, "activations") == pytest.approx(2 * 65536 * (3 * 4096 + 3 * 14336) / GIB, rel=0.01)
+
+
+def test_tensor_parallelism_divides_what_a_pass_holds_between_its_matrices(quote: Hold) -> None:
+    asked = {**MODEL, "max_batched_tokens": 65536, "max_sequences_limit": 16}
+    fewer = gib(quote(**asked), "activations") - gib(quote(**asked, tensor_parallel=4), "activations")
+    assert fewer == pytest.approx(2 * 65536 * 3 * 14336 * 3 / 4 / GIB)
+
+
+@pytest.mark.parametrize("version, beside", [("0.12.0", False), ("0.13.0", True)])
+def test_expert_buffers_outlive_the_pass_from_one_release_on(quote: Hold, version: str, beside: bool) -> None:
+    held = quote(model="qwen3-30b-a3b", gpu="h100-sxm-80gb", engine_version=version)
+    assert (gib(held, "activations") > 0.5) == beside
+
+
+def test_only_the_last_stage_samples(quote: Hold) -> None:
+    first, last = quote(**MODEL, pipeline_parallel=2).ranks
+    assert "sampler" not in {part.name for part in first.reserve.parts}
+    assert "sampler" in {part.name for part in last.reserve.parts}
+
+
+@pytest.mark.parametrize(
+    "model, version, kept",
+    [
+        ("llama-3.1-8b-instruct", "0.19.1", False),
+        ("qwen3-8b", "0.22.0", True),
+        ("llama-3.1-8b-instruct", "0.22.0", False),
+        ("llama-3.1-8b-instruct", "0.24.0", True),
+        ("qwen3-30b-a3b", "0.25.1", False),
+        ("qwen3-30b-a3b", "0.33.0", True),
+    ],
+)
+def test_the_second_runner_keeps_penalty_counts(quote: Hold, model: str, version: str, kept: bool) -> None:
+    held = quote(model=model, gpu="h100-sxm-80gb", engine_version=version)
+    assert ("state" in parts(held)) == kept
+
+
+def test_penalty_counts_are_kept_for_every_sequence_and_word(quote: Hold) -> None:
+    assert gib(quote(**MODEL), "state") * GIB == 4.125 * 1024 * 128256
+
+
+def test_states_outside_the_pages_are_part_of_the_reserve(quote: Hold) -> None:
+    held = quote(model="jamba-v0.1", gpu="h200-sxm-141gb", engine_version="0.8.5")
+    assert gib(held, "state") > 1
+    assert {group.paging.value for group in held.plan.groups} == {"full"}
+
+
+@pytest.mark.parametrize(
+    "version, asked, subtracted",
+    [
+        ("0.19.1", {}, False),
+        ("0.19.2rc1.dev134", {}, True),
+        ("0.22.0", {}, True),
+        ("0.22.0", {"enforce_eager": True}, False),
+        ("0.25.1", {}, False),
+        ("0.33.0", {}, True),
+    ],
+)
+def test_graphs_are_subtracted_by_releases_that_estimate_them(
+    quote: Hold, version: str, asked: dict[str, bool], subtracted: bool
+) -> None:
+    assert ("graphs" in parts(quote(**MODEL, engine_version=version, **asked))) == subtracted
+
+
+@pytest.mark.parametrize("sequences, sizes", [(1, 2), (4, 4), (64, 19), (256, 51), (1024, 51)])
+def test_graphs_are_captured_for_sizes_up_to_twice_the_sequences(quote: Hold, sequences: int, sizes: int) -> None:
+    note = next(p.note for p in quote(**MODEL, max_sequences_limit=sequences).parts if p.name == "graphs")
+    assert note.startswith(f"estimate for {sizes} captured sizes")
+
+
+def test_one_rank_has_no_buffers_to_talk_over(quote: Hold) -> None:
+    assert "communication" not in parts(quote(**MODEL))
+
+
+def test_buffers_over_a_fast_link_are_larger_than_over_a_slow_one(quote: Hold) -> None:
+    fast = quote(**MODEL, tensor_parallel=4)
+    slow = quote(model=MODEL["model"], gpu="l40s", tensor_parallel=4)
+    assert gib(fast, "communication") > 5 * gib(slow, "communication") > 0
+
+
+def test_the_older_core_keeps_less_for_two_ranks(quote: Hold) -> None:
+    old, new = (quote(**MODEL, tensor_parallel=2, engine_version=v) for v in ("0.7.3", "0.10.2"))
+    assert gib(old, "communication") < gib(new, "communication")
+
+
+def test_pictures_are_held_while_the_language_model_is_profiled(quote: Hold) -> None:
+    seen = quote(model="gemma-3-27b-it", gpu="h100-sxm-80gb", engine_version="0.19.1")
+    assert gib(seen, "encoder") == pytest.approx(0.23, abs=0.02)
+    assert "encoder" not in parts(quote(**MODEL))
+
+
+def test_a_budget_for_pictures_may_be_given(quote: Hold) -> None:
+    asked = {"model": "gemma-3-27b-it", "gpu": "h100-sxm-80gb"}
+    less, more = (gib(quote(**asked, encoder_budget_tokens=n), "encoder") for n in (1024, 8192))
+    assert more == pytest.approx(8 * less)
+
+
+def test_another_vendors_runtime_is_its_own(quote: Hold) -> None:
+    other = quote(model=MODEL["model"], gpu="mi300x", engine_version="0.19.1")
+    assert gib(other, "runtime") == pytest.approx(0.4)
+
+
+def test_a_device_that_shares_its_memory_with_the_host_is_less_certain(quote: Hold) -> None:
+    asked = {"model": MODEL["model"], "engine_version": "0.19.1", "memory_utilization": 0.5}
+    shared, own = (quote(gpu=gpu, **asked).rank.reserve for gpu in ("gb10-dgx-spark", "h100-sxm-80gb"))
+    assert shared.more > own.more + 2 * GIB
+    assert shared.less == pytest.approx(own.less, rel=0.01)
+
+
+def test_uncertain_parts_are_taken_as_independent_of_each_other() -> None:
+    found = summed([Part("a", Span(7, 10, 14), ""), Part("b", Span(16, 20, 23), "")])
+    assert (found.total, found.less, found.more) == (30, 5.0, 5.0)
+
+
+def test_a_backend_with_a_workspace_keeps_it(quote: Hold) -> None:
+    asked = {**MODEL, "engine_version": "0.19.1"}
+    more = gib(quote(**asked, attention_backend="FLASHINFER"), "activations") - gib(quote(**asked), "activations")
+    assert more == pytest.approx(394 / 1024)

@@ -1,0 +1,59 @@
+"""The expressions of configs' module lists: what Python's own `re` says, in bounded time."""
+
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.domain.patterns import Pattern, PatternError
+
+_atoms = st.sampled_from(["a", "b", ".", r"\.", r"\d", "1", "[ab]", "[^a]", "[a-b1]", r"[\d.]", "self_attn"])
+_expressions = st.recursive(
+    _atoms,
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=1, max_size=4).map("".join),
+        st.lists(inner, min_size=1, max_size=3).map(lambda parts: f"({'|'.join(parts)})"),
+        st.tuples(inner, st.sampled_from("*+?")).map(lambda pair: f"(?:{pair[0]}){pair[1]}"),
+    ),
+    max_leaves=8,
+)
+_texts = st.lists(st.sampled_from(["a", "b", "1", ".", "self_attn", "c"]), max_size=8).map("".join)
+
+
+@given(expression=_expressions, text=_texts, ended=st.booleans(), begun=st.booleans())
+def test_an_expression_matches_what_pythons_own_does(expression: str, text: str, ended: bool, begun: bool) -> None:
+    whole = f"{'^' if begun else ''}{expression}{'$' if ended else ''}"
+
+    assert Pattern(whole).matches(text) == (re.match(whole, text) is not None)
+
+
+@given(expression=st.text(alphabet="ab.*+?()[]|^$\\-{}d", max_size=12), text=_texts)
+def test_any_text_is_an_expression_or_refused(expression: str, text: str) -> None:
+    try:
+        found = Pattern(expression).matches(text)
+    except PatternError:
+        return
+
+    assert found == (re.match(expression, text) is not None)
+
+
+def test_an_expression_that_goes_back_for_ever_elsewhere_takes_no_time() -> None:
+    started = time.perf_counter()
+
+    assert not Pattern(r"(a+)+(a|aa)*(.*)*$b").matches("a" * 5000)
+    assert time.perf_counter() - started < 1
+
+
+@pytest.mark.parametrize(
+    "expression", ["(?!a)", "(?=a)", r"\1", "(", ")", "[", "a{2}", "*", "a\\", "(" * 60 + ")" * 60]
+)
+def test_what_it_does_not_know_is_refused(expression: str) -> None:
+    with pytest.raises(PatternError):
+        Pattern(expression)
+
+
+def test_an_expression_too_long_to_be_meant_is_refused() -> None:
+    with pytest.raises(PatternError):
+        Pattern("a" * 1001)
