@@ -34,10 +34,10 @@ def test_every_endpoint_is_named(app: Flask) -> None:
 
 def test_every_make_target_that_is_named_exists() -> None:
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    assert set(re.findall(r"make ([a-z]+)\b", README)) <= targets
+    assert set(re.findall(r"[`$] ?make ([a-z]+)\b", README)) <= targets
 
 
-@pytest.mark.parametrize("path", re.findall(r"\(((?!http)[\w/.-]+)\)|`(service/[\w/.]+\.py)`", README))
+@pytest.mark.parametrize("path", re.findall(r"\]\(((?!http)[\w/.-]+)\)|`(service/[\w/.]+\.py)`", README))
 def test_every_file_that_is_named_exists(path: tuple[str, str]) -> None:
     assert (ROOT / (path[0] or path[1])).exists()
 
