@@ -58,9 +58,9 @@ def _create_measurement() -> None:
         sa.PrimaryKeyConstraint("seq", name=op.f("pk_measurement")),
         sa.UniqueConstraint("id", name=op.f("uq_measurement_id")),
     )
-    for columns in (("measured_at",), ("gpu_name", "measured_at"), ("model_name", "measured_at")):
+    for columns in (("measured_at",), ("gpu_name", "measured_at"), ("probe_id", "measured_at")):
         _index(*columns)
-    _index("probe_id", "measured_at")
+    _index("model_name", "measured_at", where="model_name IS NOT NULL")
     _index("verdict", "measured_at", where="verdict <> 'accepted'")
 
 
