@@ -177,12 +177,18 @@ def _more_ranks(question: Question) -> Iterator[dict[str, Any]]:
     layout, asked = question.scenario.layout, question.echo.asked
     tensor = layout.tensor * 2
     while tensor <= _MAX_RANKS:
-        if divides(tensor, question.scenario.model.architecture, expert=layout.expert):
+        if divides(tensor, question.scenario.model.architecture, expert=layout.expert) and _placed(question, tensor):
             change = {"tensor_parallel": tensor}
             if "gpu_count" in asked:
                 change["gpu_count"] = tensor * layout.pipeline * layout.data
             yield change
         tensor *= 2
+
+
+def _placed(question: Question, tensor: int) -> bool:
+    """Whether so many ranks have room for the weights at all: what is cheap to see need not be asked."""
+    scenario = question.scenario
+    return whole_weight_bytes(scenario) <= tensor * scenario.layout.pipeline * scenario.budget.memory_bytes
 
 
 def _would_fit(question: Question, change: dict[str, Any], catalog: Catalog) -> bool:

@@ -71,6 +71,8 @@ class RanksHolding(Holding):
             if name not in echo.asked:
                 echo.values[name], echo.taken[name] = value, source
         echo.take("reserve_bytes", self.held.rank.reserve_bytes, "modelled")
+        for name in echo.values.keys() - self.question.engine.takes - echo.asked.keys():
+            echo.values[name] = None
 
     def _cache_bytes(self) -> int:
         given = self.setting.scenario.budget.pool_bytes
