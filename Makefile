@@ -55,7 +55,7 @@ check: $(DEV_STAMP) ## lint, types, import rules and catalog files
 	@$(BIN)/kvquote-server catalog check
 
 test: check ## everything, on SQLite and PostgreSQL (TEST_DATABASE_URL, PYTEST_ARGS)
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal $(PYTEST_ARGS)
 
 test-browser: $(DEV_STAMP) ## look at the pages in Chromium, which has to be installed; not part of test
 	@$(BIN)/python -m pytest -q tests/web/browser.py
