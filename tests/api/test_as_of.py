@@ -1,7 +1,7 @@
 """`as_of`: the catalog and what is quoted from it as they were at a time."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from threading import get_ident
 from typing import Any
 

@@ -34,7 +34,8 @@ def loaded(setting: Setting, rules: Rules, draft: int) -> Loaded:
     """Weights of every stage; `draft` prediction layers stand on the last."""
     architecture, layout, number = setting.model.architecture, setting.layout, setting.weights
     padding = _padding(rules, number, setting.device)
-    rotary = rules.constants.rotary_element_bytes * rotary_elements(architecture)
+    constants = rules.constants
+    rotary = constants.rotary_element_bytes * rotary_elements(architecture, constants.picture_rotary_stretch)
     held, layers = rank_weights(architecture, number, layout), stage_layers(architecture.layers, layout.pipeline)
     sizes, padded = [], []
     for stage, weights in enumerate(held):
