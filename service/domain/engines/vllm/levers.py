@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from service.domain.engines.vllm.capacity import ceiling as ceiling_of
 from service.domain.errors import QuoteError
 from service.domain.precision import NumberFormat
+from service.domain.stored import weights_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +64,8 @@ def _narrower(question: Question, setting: Setting, catalog: Catalog) -> Iterato
     for name in _NARROWER_WEIGHTS:
         number: NumberFormat = catalog.format(name)
         if keeps_cache and number.weight and number.weight.element_bits < setting.weights.element_bits:
-            yield "smaller", {"weight_dtype": name}, setting._replace(weights=number.weight)
+            weights = weights_for(number, setting.model, catalog)
+            yield "smaller", {"weight_dtype": name}, setting._replace(weights=weights)
 
 
 def _released(setting: Setting, held: Held) -> Iterator[tuple[str, dict[str, Any], Setting]]:
