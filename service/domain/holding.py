@@ -80,6 +80,11 @@ def hold(question: Question) -> Holding:
     return _holdings()[type(question.engine)](question)
 
 
+def import_engines() -> None:
+    """Import the rules of every engine now: for a process that others are forked from."""
+    _holdings()
+
+
 @cache
 def _holdings() -> Mapping[type, Callable[[Question], Holding]]:
     """Each engine's own; they build on this module, so they are imported when the first question is held."""
