@@ -118,7 +118,7 @@ class _Hearing:
         Where nobody says which release it is, flags of other ones are taken, with a warning.
         """
         start, engine, table = self.start, self.engine, self.engine.flags
-        release = engine.release_defaults({"engine_version": self.version} if self.version else {}).version or ""
+        release = self._release()
         parser = table.parser(release if self.version else None)
         parsed = parser.parse(start.words)
         meaning = Meaning(table, engine.takes, engine.name)
@@ -132,6 +132,15 @@ class _Hearing:
                 found.warnings.append(f"{engine.name} {release}: {why}; give engine_version for another release.")
         self._check_expanded()
         return others
+
+    def _release(self) -> str:
+        """The name of the release, the newest where nobody says; raises ValidationError for one that never was."""
+        asked = {"engine_version": self.version} if self.version else {}
+        try:
+            return self.engine.release_defaults(asked).version or ""
+        except QuoteError as error:
+            said_by = {} if "engine_version" in self.beside else {"engine_version": "the image"}
+            raise merged(error, said_by) from error
 
     def _check_expanded(self) -> None:
         """Refuse what a shell would have put in, where it stands in a value that matters."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 POINTER = "/command"
 _SHOWN = 80
+_MOST_STRANGERS = 8
+"""Flags and keys that nobody knows of which a refusal names so many, each with the nearest."""
 
 
 @dataclass(slots=True)
@@ -155,6 +157,8 @@ class Meaning:
             self.found.fail(f"{spelling} {error}.")
             return
         for key, inner in document.items():
+            if len(self.found.refused) > _MOST_STRANGERS:
+                break
             self._key(flag, f"{spelling}.{str(key)[:_SHOWN]}", str(key), inner)
 
     def _key(self, flag: Flag, path: str, key: str, value: Any) -> None:  # noqa: ANN401
@@ -169,19 +173,20 @@ class Meaning:
 
     def strangers(self, words: Iterable[str], release: str, known: frozenset[str]) -> list[str]:
         """Words that are no flags; those that look like flags are refused with the nearest."""
-        left = []
-        for word in words:
-            spelling = word.partition("=")[0]
-            if not spelling.startswith("-") or spelling == "-" or spelling[1:2].isdigit():
-                left.append(word)
-                continue
+        strangers = dict.fromkeys(word.partition("=")[0] for word in words if _is_flag(word))
+        for spelling in list(strangers)[:_MOST_STRANGERS]:
             why = self.table.absent(spelling, release)
-            close = () if why else nearest(spelling, sorted(known))
+            close = () if why else nearest(spelling, known)
             hint = f" Did you mean {close[0]}?" if close else ""
             named = f"{self.engine} {release}".strip()
             detail = f"{named}: {why}." if why else f"{named} has no flag {spelling[:_SHOWN]}.{hint}"
             self.found.fail(detail, close)
-        return left
+        return [word for word in words if not _is_flag(word)]
+
+
+def _is_flag(word: str) -> bool:
+    """Whether a word is written as a flag: a dash alone and a negative number are values."""
+    return word.startswith("-") and word != "-" and not word[1:2].isdigit()
 
 
 def _inside(value: float, span: Span) -> bool:

@@ -19,6 +19,7 @@ MOST_WORDS = 1000
 
 _POINTER = "/command"
 _SHOWN = 40
+_LONGEST = 65_536
 
 _TOKEN = re.compile(
     r"""
@@ -57,6 +58,10 @@ class Word(NamedTuple):
                 text = text.replace(part, variables[found[1]])
             else:
                 left.append(part)
+            if len(text) > _LONGEST:
+                raise ValidationError(
+                    Fault(_POINTER, f"A variable of the command makes a word of more than {_LONGEST:,} characters.")
+                )
         return Word(text, tuple(left))
 
 
