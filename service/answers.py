@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from service.domain.errors import QuoteError
 from service.domain.log_answer import log_answer
-from service.domain.question import resolve
+from service.domain.question import Question, resolve
 from service.domain.quote import fit
 from service.domain.traffic_quote import traffic
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from service.domain.question import Catalog
 
@@ -22,9 +23,20 @@ def fit_answer(asked: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
 
     Raises QuoteError with a pointer to each name that cannot be answered.
     """
-    return fit(resolve(asked, catalog), catalog)
+    return _answered(fit, asked, catalog)
 
 
 def traffic_answer(asked: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
     """What a decode step reads: the answer of `/traffic`; as `fit_answer`."""
-    return traffic(resolve(asked, catalog), catalog)
+    return _answered(traffic, asked, catalog)
+
+
+def _answered(
+    compute: Callable[[Question, Catalog], dict[str, Any]], asked: Mapping[str, Any], catalog: Catalog
+) -> dict[str, Any]:
+    """The answer; what is refused of names that a command set points at the command."""
+    question = resolve(asked, catalog)
+    try:
+        return compute(question, catalog)
+    except QuoteError as error:
+        raise question.pointed(error) from error

@@ -96,7 +96,8 @@ def _describe_fields(converter: OpenAPIConverter) -> None:
 def _nullable(field: AskedField) -> Properties:
     described = field.described()
     if field.nullable:
-        described["type"] = [described["type"], "null"]
+        types = described["type"]
+        described["type"] = [*types, "null"] if isinstance(types, list) else [types, "null"]
         if isinstance(described.get("enum"), list):
             described["enum"] = [*described["enum"], None]  # type: ignore[misc]  # a list, as just seen
     return described

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from service.domain.commands import hear
 from service.domain.engines.plain import ENGINES
-from service.domain.errors import Fault, NotSupported, UnknownArchitecture, ValidationError, nearest
+from service.domain.errors import Fault, NotSupported, QuoteError, UnknownArchitecture, ValidationError, nearest
 from service.domain.ledger import Budget
 from service.domain.model import Model, from_config
 from service.domain.naming import NamedModel
@@ -19,6 +20,7 @@ from service.domain.units import whole
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from service.domain.commands import Heard
     from service.domain.engines import Engine
     from service.domain.engines.plain import EngineDefaults
     from service.domain.gpu import Gpu
@@ -40,7 +42,6 @@ NAMES = (
 
 NOT_BUILT = {
     "lengths": "Length distributions are not supported yet; ask with the longest context_tokens.",
-    "command": "Command lines of engines are not supported yet; give their settings by name.",
 }
 """Names of the contract without a meaning in this release: refused, never ignored."""
 
@@ -81,11 +82,17 @@ class Echo:
     _EMPTY = dict.fromkeys(NAMES)
     _DEFAULT = dict.fromkeys(NAMES, "default")
 
-    def __init__(self, asked: Mapping[str, Any]) -> None:
-        """Start from what was asked; names that nobody gave are null by default."""
+    def __init__(self, asked: Mapping[str, Any], heard: Heard | None = None) -> None:
+        """Start from what was asked; names that nobody gave are null by default.
+
+        `asked` has what a command set and not the command, so that it can be asked again with changes.
+        """
         self.asked = asked
         self.values: dict[str, Any] = self._EMPTY | dict(asked)
         self.taken: dict[str, str] = self._DEFAULT | dict.fromkeys(asked, "request")
+        if heard is not None:
+            self.values["command"], self.taken["command"] = heard.text, "request"
+            self.taken.update(heard.taken)
 
     def take(self, name: str, default: Any, source: str = "default") -> Any:  # noqa: ANN401  # as the name's type
         """The asked value, or the default, which is noted with its source."""
@@ -129,6 +136,16 @@ class Question:
     memory_note: str
     assumptions: list[str]
     warnings: list[str]
+    heard: Heard | None = None
+
+    @property
+    def understood(self) -> Mapping[str, Any] | None:
+        """What the answer shows of the command."""
+        return None if self.heard is None else self.heard.said
+
+    def pointed(self, error: QuoteError) -> QuoteError:
+        """A refusal that points at the command for what the command set."""
+        return error if self.heard is None else self.heard.pointed(error)
 
 
 def resolve(asked: Mapping[str, Any], catalog: Catalog, read: NamedModel | None = None) -> Question:
@@ -136,7 +153,22 @@ def resolve(asked: Mapping[str, Any], catalog: Catalog, read: NamedModel | None 
 
     `read` is the model where the same config or name was read before, which then is not read again.
     """
-    echo = Echo(asked)
+    if "command" not in asked:
+        return _resolved(asked, catalog, read)
+    heard = hear(asked, catalog)
+    try:
+        question = _resolved(heard.asked, catalog, read, heard)
+    except QuoteError as error:
+        raise heard.pointed(error) from error
+    question.assumptions += heard.notes
+    question.warnings += heard.warnings
+    return question
+
+
+def _resolved(
+    asked: Mapping[str, Any], catalog: Catalog, read: NamedModel | None, heard: Heard | None = None
+) -> Question:
+    echo = Echo(asked, heard)
     engine = _engine(echo, catalog)
     _check_given(asked)
     named, gpu = read or _model(echo, catalog), _gpu(echo, catalog)
@@ -157,7 +189,9 @@ def resolve(asked: Mapping[str, Any], catalog: Catalog, read: NamedModel | None 
     echo.take("calibration", "auto")
     scenario = Scenario(model, weights, cache, layout, context, limit, prefix, budget, weight_bytes, parameters)
     version = defaults.version
-    return Question(named, scenario, echo, gpu, engine, version, bandwidth, peak, memory_note, assumptions, warnings)
+    return Question(
+        named, scenario, echo, gpu, engine, version, bandwidth, peak, memory_note, assumptions, warnings, heard
+    )
 
 
 def _engine(echo: Echo, catalog: Catalog) -> Engine:

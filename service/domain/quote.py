@@ -69,6 +69,7 @@ def fit(question: Question, catalog: Catalog) -> dict[str, Any]:
         "levers": levers,
         "interval": held.interval(),
         "calibration": None,
+        "command": question.understood,
         "assumptions": question.assumptions,
         "warnings": question.warnings,
         "derivation": derivation,

@@ -26,6 +26,8 @@ from service.storage.names import stated_names
 FILES_ORIGIN: Final = "files"
 
 _FOLDERS: Final = {kind: f"{kind}s" for kind in CatalogKind}
+_FLAGS: Final = "flags"
+"""The folder, beside the files of engines, of what their flags mean: more rows than all their other rules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,15 +163,27 @@ def _files(folder: Path) -> Iterator[tuple[CatalogKind, Path]]:
 def _misplaced(folder: Path) -> Iterator[Problem]:
     """Files that would be passed over without a word."""
     for path in sorted(folder.rglob("*.y*ml")):
+        if _is_of_flags(path):
+            continue
         if path.parent.parent != folder or path.parent.name not in _FOLDERS.values() or path.suffix != ".yaml":
             yield Problem(
                 str(path.relative_to(folder)), "", f"belongs to no kind: use {', '.join(_FOLDERS.values())}/*.yaml."
             )
 
 
+def _is_of_flags(path: Path) -> bool:
+    """Whether a file holds the flags of an engine that has a file."""
+    of_engine = path.parent.parent / path.name
+    return path.parent.name == _FLAGS and of_engine.parent.name == _FOLDERS[CatalogKind.ENGINE] and of_engine.exists()
+
+
 def _read(kind: CatalogKind, path: Path, schemas: CatalogSchemas) -> tuple[dict[str, Any] | None, Faults]:
+    flags = path.parent / _FLAGS / path.name
     try:
-        facts = whole_numbers(read_yaml(path))
+        facts = read_yaml(path)
+        if kind is CatalogKind.ENGINE and flags.exists():
+            facts["flags"] = read_yaml(flags)
+        facts = whole_numbers(facts)
         compact_json(facts)
         return facts, entry_faults(Entry(kind, path.stem, facts, 0), schemas)
     except (CatalogYamlError, SchemaMissingError, ValueError) as error:

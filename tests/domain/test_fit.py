@@ -181,7 +181,7 @@ def test_a_split_that_cannot_be_says_which_can(ask_fit: Ask) -> None:
         ask_fit(**A100, tensor_parallel=3)
 
 
-@pytest.mark.parametrize("name", ["lengths", "command", "block_tokens", "engine_version"])
+@pytest.mark.parametrize("name", ["lengths", "block_tokens", "engine_version"])
 def test_a_name_without_a_meaning_is_refused_and_not_ignored(ask_fit: Ask, name: str) -> None:
     with pytest.raises(NotSupported) as refusal:
         ask_fit(**A100 | {name: "x"})

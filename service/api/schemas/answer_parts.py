@@ -75,7 +75,7 @@ class EchoedField(AskedField):
 
     def described(self) -> Properties:
         """The type alone."""
-        described = self._asked.described()
+        described = self._asked.echoed()
         echoed: Properties = {
             key: described[key] for key in ("type", "additionalProperties", "format") if key in described
         }
@@ -117,6 +117,25 @@ class AnsweredEngine(AnswerSchema):
     version = text("null for engine none.", null=True)
 
 
+class UnderstoodCommand(AnswerSchema):
+    """What was understood of the command line."""
+
+    engine = text("The engine that it starts.")
+    program = text("The program that starts it.")
+    ignored = fields.List(
+        fields.String(),
+        required=True,
+        metadata={
+            "description": "Flags and variables that do not change how much memory is taken, as they were spelt."
+        },
+    )
+    set = fields.Dict(
+        keys=fields.String(),
+        required=True,
+        metadata={"description": "Names of the question that it sets, with their values."},
+    )
+
+
 class Calibration(AnswerSchema):
     """What measurements taught, where they were used."""
 
@@ -125,6 +144,11 @@ class Calibration(AnswerSchema):
     probes = whole("From how many probes.")
     spread_bytes = fields.List(fields.Integer(strict=True), required=True, metadata={"description": "Low and high."})
     as_of = text("Time of the newest.", null=True)
+
+
+def command() -> fields.Nested:
+    """What the command was understood as, if there was one."""
+    return part(UnderstoodCommand(), "What was understood of command; null where none was asked.", null=True)
 
 
 def question() -> fields.Nested:

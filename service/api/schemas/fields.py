@@ -6,6 +6,7 @@ Each field here documents itself for OpenAPI, so that what is written there is w
 
 import math
 import re
+import shlex
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -53,6 +54,10 @@ class AskedField(fields.Field[Any]):
     def described(self) -> Properties:
         """JSON Schema of what `read` takes."""
         return {}
+
+    def echoed(self) -> Properties:
+        """JSON Schema of what an answer repeats of it."""
+        return self.described()
 
     def _deserialize(self, value: Any, attr: str | None, data: Any, **kwargs: Any) -> Any:  # noqa: ANN401, ARG002
         return self.read(value)
@@ -180,17 +185,50 @@ class Choice(AskedField):
 class CommandLine(AskedField):
     """A command line as it is pasted from a script, line breaks and all."""
 
+    longest = limits.COMMAND_CHARACTERS
+
     def read(self, value: object) -> str:
         """Refuses other types, lengths out of range and controls other than white space."""
         if type(value) is not str:
             raise MisreadError(_but("must be a string", value))
-        if not 0 < len(value) <= limits.COMMAND_CHARACTERS:
-            raise MisreadError(f"must have 1 to {limits.COMMAND_CHARACTERS:,} characters")
+        if not 0 < len(value) <= self.longest:
+            raise MisreadError(f"must have 1 to {self.longest:,} characters")
         return _normal(value, allowed="\t\n\r")
 
     def described(self) -> Properties:
         """A longer string."""
-        return {"type": "string", "minLength": 1, "maxLength": limits.COMMAND_CHARACTERS}
+        return {"type": "string", "minLength": 1, "maxLength": self.longest}
+
+
+class Command(CommandLine):
+    """A command line, or the words of one as a container's manifest lists them; kept as a line either way."""
+
+    def read(self, value: object) -> str:
+        """Quotes the words of a list, so that each of them stays one word."""
+        if type(value) is not list:
+            return super().read(value)
+        if not 0 < len(value) <= limits.COMMAND_WORDS:
+            raise MisreadError(f"must have 1 to {limits.COMMAND_WORDS:,} words")
+        for index, word in enumerate(value):
+            if type(word) is not str:
+                raise MisreadError(_but("must be a string", word), f"/{index}")
+        return super().read(shlex.join(value))
+
+    def read_text(self, text: str) -> str:
+        """A line alone."""
+        return super().read(text)
+
+    def described(self) -> Properties:
+        """A string, in a body also a list of them."""
+        line = super().described()
+        if not self.nullable:
+            return line
+        words: Properties = {"items": {"type": "string"}, "minItems": 1, "maxItems": limits.COMMAND_WORDS}
+        return {**line, "type": ["string", "array"], **words}
+
+    def echoed(self) -> Properties:
+        """A string."""
+        return super().described()
 
 
 class ListOf(AskedField):

@@ -9,6 +9,7 @@ from service.api.schemas.answer_parts import (
     Calibration,
     bounds,
     change,
+    command,
     flag,
     gpu,
     number,
@@ -133,6 +134,7 @@ class FitAnswer(AnswerSchema):
     levers = rows(Lever(), "Changes that raise the ceiling, the greatest gain first.")
     interval = part(Interval(), "How far the quote may be off.")
     calibration = part(Calibration(), "null where nothing measured was used.", null=True)
+    command = command()
     assumptions = sentences("What was taken for granted.")
     warnings = sentences("What may not be as meant.")
     derivation = sentences("The arithmetic, step by step.")

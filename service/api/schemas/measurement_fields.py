@@ -55,6 +55,8 @@ class Word(Name):
 class PlainCommand(CommandLine):
     """A command line that names neither paths nor addresses."""
 
+    longest = limits.KEPT_COMMAND_CHARACTERS
+
     def read(self, value: object) -> str:
         """Refuses one that does."""
         text = super().read(value)

@@ -11,7 +11,7 @@ from service.api.schemas.closed import Asked, ClosedSchema
 from service.api.schemas.fields import (
     AskedField,
     Choice,
-    CommandLine,
+    Command,
     Document,
     Flag,
     ListOf,
@@ -22,6 +22,10 @@ from service.api.schemas.fields import (
 )
 from service.domain.engines.plain import ENGINES
 from service.domain.errors import Fault
+
+_COMMAND = (
+    "An engine's command line instead of the fields it sets; in a body also a list of words, as a container's args."
+)
 
 
 def _count(name: str, about: str, example: int | None = None) -> WholeNumber:
@@ -77,7 +81,7 @@ class Question(ClosedSchema):
     decode_context_parallel = _count("decode_context_parallel", "Divides tensor_parallel; adds no GPUs. Default 1.")
     engine = _choice(ENGINES, "Default none: the arithmetic of a textbook.")
     engine_version = _name("Default: the newest version known.")
-    command = CommandLine(metadata=_about("An engine's command line instead of the fields it sets.", None))
+    command = Command(metadata=_about(_COMMAND, "vllm serve llama-2-7b --max-model-len 4096"))
     memory_utilization = _quantity("memory_utilization", "What the engine means by it. Default: the engine's; none: 1.")
     max_batched_tokens = _count("max_batched_tokens", "Tokens of one step. Default: the engine's.")
     max_sequences_limit = _count("max_sequences_limit", "Sequences the engine runs at most. Default: the engine's.")

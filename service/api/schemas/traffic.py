@@ -7,6 +7,7 @@ from service.api.schemas.answer_parts import (
     AnsweredModel,
     AnswerSchema,
     bounds,
+    command,
     flag,
     gpu,
     number,
@@ -133,6 +134,7 @@ class TrafficAnswer(AnswerSchema):
     rank = part(TrafficRank(), "The limiting rank's own traffic.")
     curve = rows(CurveRow(), "curve_batch_sizes × curve_context_tokens; null where neither was asked.", null=True)
     efficiency = part(Efficiency(), "null without bandwidth and peak.", null=True)
+    command = command()
     assumptions = sentences("What was taken for granted.")
     warnings = sentences("What may not be as meant.")
     derivation = sentences("The arithmetic, step by step.")

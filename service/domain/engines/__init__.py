@@ -16,7 +16,8 @@ from service.domain.errors import CatalogFactError
 if TYPE_CHECKING:
     from service.domain.catalog import Entry
 
-Engine: TypeAlias = LlamaCppEngine | PlainEngine | SglangEngine | TensorrtLlmEngine | VllmEngine
+ServingEngine: TypeAlias = LlamaCppEngine | SglangEngine | TensorrtLlmEngine | VllmEngine
+Engine: TypeAlias = PlainEngine | ServingEngine
 
 _READERS: Mapping[str, Callable[[Entry], Engine]] = {
     "llama.cpp": llama_cpp.from_facts,

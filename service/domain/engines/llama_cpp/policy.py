@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from service.domain.commands.flags import FlagTable
 from service.domain.engines.dated import made
 from service.domain.engines.llama_cpp.rules import CellRule, ComputeRule, Constants, OffloadRule, Rules, SlotRule
 from service.domain.engines.plain import EngineDefaults
@@ -42,6 +43,7 @@ class LlamaCppEngine:
     name: str
     takes: frozenset[str]
     memory_basis: str
+    flags: FlagTable
     newest_build: int
     read: tuple[int, ...]
     topics: Topics
@@ -115,6 +117,7 @@ def from_facts(entry: Entry) -> LlamaCppEngine:
             name=entry.id,
             takes=frozenset(facts["takes"]),
             memory_basis=facts["memory_basis"],
+            flags=FlagTable(facts.get("flags", {}), lambda name: build_of(name, facts["builds"]["newest"])),
             newest_build=facts["builds"]["newest"],
             read=tuple(facts["builds"]["read"]),
             topics=_topics(facts),

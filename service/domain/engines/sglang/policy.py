@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from service.domain.commands.flags import FlagTable
 from service.domain.engines import plain
 from service.domain.engines.dated import Dated, dated, made, newest
 from service.domain.engines.plain import EngineDefaults
@@ -26,7 +27,7 @@ from service.domain.engines.sglang.rules import (
     WindowRule,
 )
 from service.domain.engines.types import cache_name, weight_name
-from service.domain.engines.versions import Timeline
+from service.domain.engines.versions import Timeline, parse
 from service.domain.errors import CatalogFactError
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class SglangEngine:
     name: str
     takes: frozenset[str]
     memory_basis: str
+    flags: FlagTable
     timeline: Timeline
     topics: Topics
     constants: Constants
@@ -113,6 +115,7 @@ def from_facts(entry: Entry) -> SglangEngine:
             name=entry.id,
             takes=frozenset(facts["takes"]),
             memory_basis=facts["memory_basis"],
+            flags=FlagTable(facts.get("flags", {}), parse),
             timeline=Timeline(facts["releases"]["published"], facts["releases"]["read"], facts["name"]),
             topics=_topics(facts),
             constants=_constants(facts),

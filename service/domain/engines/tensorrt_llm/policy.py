@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from service.domain.commands.flags import FlagTable
 from service.domain.engines.dated import Dated, dated, made, newest
 from service.domain.engines.plain import EngineDefaults
 from service.domain.engines.ranks.drafts import draft_rule
 from service.domain.engines.tensorrt_llm.rules import BatchRule, BlockRule, Constants, Rules, SamplerRule
 from service.domain.engines.times import step_policy
 from service.domain.engines.types import cache_name, weight_name
-from service.domain.engines.versions import Timeline
+from service.domain.engines.versions import Timeline, parse
 from service.domain.errors import CatalogFactError
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class TensorrtLlmEngine:
     name: str
     takes: frozenset[str]
     memory_basis: str
+    flags: FlagTable
     timeline: Timeline
     topics: Topics
     constants: Constants
@@ -93,6 +95,7 @@ def from_facts(entry: Entry) -> TensorrtLlmEngine:
             name=entry.id,
             takes=frozenset(facts["takes"]),
             memory_basis=facts["memory_basis"],
+            flags=FlagTable(facts.get("flags", {}), parse),
             timeline=Timeline(facts["releases"]["published"], facts["releases"]["read"], facts["name"]),
             topics=_topics(facts),
             constants=_constants(facts),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from service.domain.commands.flags import FlagTable
 from service.domain.engines import plain
 from service.domain.engines.dated import Dated, dated, made, newest
 from service.domain.engines.plain import EngineDefaults
@@ -89,6 +90,7 @@ class VllmEngine:
     name: str
     takes: frozenset[str]
     memory_basis: str
+    flags: FlagTable
     timeline: Timeline
     topics: Topics
     constants: Constants
@@ -145,6 +147,7 @@ def from_facts(entry: Entry) -> VllmEngine:
             name=entry.id,
             takes=frozenset(facts["takes"]),
             memory_basis=facts["memory_basis"],
+            flags=FlagTable(facts.get("flags", {}), parse),
             timeline=Timeline(facts["releases"]["published"], facts["releases"]["read"], facts["name"]),
             topics=_topics(facts),
             constants=_constants(facts),

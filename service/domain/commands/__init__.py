@@ -1,0 +1,38 @@
+"""Engines' command lines: read as their own parsers read them, and said in the words of a question.
+
+`hear` is for a question with a `command`, `understand` for settings that an engine prints in its log.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from service.domain.commands.asking import Heard, hear
+from service.domain.commands.meaning import Meaning, Understood
+from service.domain.commands.settling import settle
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from service.domain.engines import ServingEngine
+
+__all__ = ["Heard", "Understood", "hear", "understand"]
+
+
+def understand(engine: ServingEngine, given: Mapping[str, Any], version: str | None = None) -> Understood:
+    """What settings say that an engine prints, by destination or flag: `{"tensor_parallel_size": 2, "dtype": …}`.
+
+    Nothing is raised: `refused` and `wrong` say what is not modelled and what cannot be, names that no release knows
+    are in `wrong`. `settings` has names of the question; `model` is as printed, and `_dtype` and `_quantization` are
+    left, which mean something only beside what the checkpoint is stored in (`models.settle_weights`).
+    """
+    table = engine.flags
+    meaning = Meaning(table, engine.takes, engine.name)
+    for word, value in given.items():
+        flag = table.dest(str(word))
+        if flag is None:
+            meaning.found.fail(f"{engine.name} has no setting {str(word)[:80]}.")
+        else:
+            meaning.one(flag, str(word), value)
+    settle(meaning.found, engine, version)
+    return meaning.found

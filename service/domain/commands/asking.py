@@ -1,0 +1,229 @@
+"""A question with a command line in it, as the question it stands for, each name with where it came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from service.domain.commands.agreement import check_agreement
+from service.domain.commands.meaning import POINTER, Meaning, Understood, merged
+from service.domain.commands.models import found_model, own_format, settle_weights
+from service.domain.commands.programs import Started, started
+from service.domain.commands.repositories import file_format, put_file_format
+from service.domain.commands.settling import check_devices, settle
+from service.domain.engines.plain import PlainEngine
+from service.domain.errors import Fault, NotSupported, QuoteError, ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from service.domain.engines import Engine, ServingEngine
+    from service.domain.naming import NamedModel
+    from service.domain.question import Catalog
+
+_STARTS_FOR_ITS_MODEL = frozenset({"vllm", "sglang"})
+"""Engines that start for the model's longest sequence where nothing says how long."""
+_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A question after its command was read: `asked` has all names but `command`, `taken` the source of those it set.
+
+    `said` is what the answer shows of it, `said_by` the flag of each name.
+    """
+
+    text: str
+    asked: Mapping[str, Any]
+    taken: Mapping[str, str]
+    said: Mapping[str, Any]
+    said_by: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def pointed(self, error: QuoteError) -> QuoteError:
+        """A refusal of the answer with names that the command set pointing at it."""
+        return merged(error, self.said_by)
+
+
+def hear(asked: Mapping[str, Any], catalog: Catalog) -> Heard:
+    """Read the command of a question; raises QuoteError at `/command` for whatever is not understood or contradicts."""
+    text = str(asked["command"])
+    beside = {name: value for name, value in asked.items() if name != "command"}
+    start = started(text, beside.get("engine"))
+    return _Hearing(text, beside, catalog, start, _engine(start, beside, catalog)).heard()
+
+
+def _engine(start: Started, beside: Mapping[str, Any], catalog: Catalog) -> ServingEngine:
+    given = beside.get("engine")
+    if given is not None and given != start.engine:
+        detail = f"The command starts {start.engine} ({start.program}), and engine is {given}."
+        raise ValidationError(Fault("/engine", detail, (start.engine,)), Fault(POINTER, detail))
+    try:
+        engine: Engine = catalog.engine(start.engine)
+    except NotSupported as error:
+        detail = f"Engine {start.engine} ({start.program}) cannot be quoted yet.{_instead(start, catalog)}"
+        raise NotSupported(Fault(POINTER, detail)) from error
+    if isinstance(engine, PlainEngine):
+        raise ValidationError(Fault(POINTER, f"Engine {engine.name} has no command line: leave engine out."))
+    return engine
+
+
+def _instead(start: Started, catalog: Catalog) -> str:
+    """What to ask instead of ollama, which runs the code of llama.cpp."""
+    engine = catalog.engine("llama.cpp") if start.engine == "ollama" else None
+    if engine is None or isinstance(engine, PlainEngine):
+        return ""
+    meaning = Meaning(engine.flags, engine.takes, engine.name)
+    for name, word in start.variables.items():
+        if name in engine.flags.ollama:
+            meaning.one(engine.flags.ollama[name], name, word.text)
+    said = "".join(f", {name} {value}" for name, value in meaning.found.settings.items())
+    return f" It runs llama.cpp: ask for engine llama.cpp{said}."
+
+
+class _Hearing:
+    """One command on its way to a question."""
+
+    def __init__(
+        self, text: str, beside: Mapping[str, Any], catalog: Catalog, start: Started, engine: ServingEngine
+    ) -> None:
+        self.text, self.beside, self.catalog, self.start, self.engine = text, beside, catalog, start, engine
+        given: str | None = beside.get("engine_version")
+        self.version = given or start.version
+        self.found = Understood()
+
+    def heard(self) -> Heard:
+        """Every flag, then what they say together, then what they say of the model."""
+        found = self.found
+        others = self._read()
+        found.check()
+        word = self._model_word(others)
+        settle(found, self.engine, self.version)
+        check_devices(found, self.start, self.beside)
+        self._see_devices()
+        named = self._model(word)
+        if named is not None:
+            settle_weights(found, named, self.catalog, self.engine.flags.quantization, self.beside)
+        found.check()
+        found.put("engine", self.start.engine, self.start.program)
+        if self.start.version is not None:
+            found.put("engine_version", self.start.version, "the image")
+        check_agreement(found, self.beside, self.catalog)
+        return self._result(named)
+
+    def _read(self) -> list[str]:
+        """Read flags and variables; the words that are neither are left.
+
+        Where nobody says which release it is, flags of other ones are taken, with a warning.
+        """
+        start, engine, table = self.start, self.engine, self.engine.flags
+        release = engine.release_defaults({"engine_version": self.version} if self.version else {}).version or ""
+        parser = table.parser(release if self.version else None)
+        parsed = parser.parse(start.words)
+        meaning = Meaning(table, engine.takes, engine.name)
+        meaning.found = found = self.found
+        meaning.apply(parsed.given)
+        meaning.variables(start.variables)
+        others = meaning.strangers(parsed.others, release, parser.spellings)
+        for spelling in () if self.version else dict.fromkeys(each.spelling for each in parsed.given):
+            why = table.absent(spelling, release)
+            if why:
+                found.warnings.append(f"{engine.name} {release}: {why}; give engine_version for another release.")
+        self._check_expanded()
+        return others
+
+    def _check_expanded(self) -> None:
+        """Refuse what a shell would have put in, where it stands in a value that matters."""
+        unknown = dict.fromkeys(part for word in self.start.words for part in word.expanded)
+        if not unknown:
+            return
+        found = self.found
+        values = [str(value) for value in found.settings.values()]
+        values += [fault.detail for fault in (*found.wrong, *found.refused)]
+        for part in unknown:
+            if any(part in value for value in values):
+                found.wrong = [fault for fault in found.wrong if part not in fault.detail]
+                found.fail(f"{part[:_SHOWN]} is not known here: write what the shell would put in its place.")
+
+    def _model_word(self, others: list[str]) -> str | None:
+        """The model as the command names it, by a flag or alone."""
+        found, start = self.found, self.start
+        word: str | None = found.take("model")
+        spelling = found.said_by.pop("model", "the model")
+        strays = others if not self.engine.flags.style.positional else [w for w in others[:1] if word not in {None, w}]
+        for stray in (*strays, *others[1:])[:1]:
+            named = f" beside {spelling} {word[:_SHOWN]}" if word else ""
+            found.fail(f"{stray[:_SHOWN]!r} belongs to no flag{named}: is a quote missing, or a flag before it?")
+        word = word or (others[0] if others else None)
+        for part in dict.fromkeys(part for each in start.words for part in each.expanded):
+            if word and part in word:
+                found.fail(f"{part[:_SHOWN]} is not known here: write what the shell would put in its place.")
+        known = bool({"model", "config"} & self.beside.keys()) or "_repository" in found.settings
+        if word is None and not known:
+            found.fail(f"{start.program} is given no model: name one in the command, or give model beside it.")
+        found.check()
+        return word
+
+    def _see_devices(self) -> None:
+        """An engine without tensor parallelism uses every device it sees."""
+        visible, found = self.start.visible_gpus, self.found
+        if "tensor_parallel" not in self.engine.takes and visible and visible > 1 and "gpu_count" not in found.settings:
+            found.put("gpu_count", visible, self.start.visible_by)
+
+    def _model(self, word: str | None) -> NamedModel | None:
+        """The model that the question is about; what is given beside the command says what its paths are."""
+        found, catalog, given = self.found, self.catalog, self.beside.get("model")
+        repository, kind = file_format(found, word)
+        if "config" in self.beside:
+            if repository:
+                found.notes.append(f"{repository[:_SHOWN]} of the command is the model of config")
+            return None
+        if given is not None:
+            named = catalog.named_model(given)
+            self._check_same(repository, named, given)
+        else:
+            found.check()
+            assert repository is not None  # noqa: S101  # refused before
+            name, named = found_model(repository, catalog, found.notes)
+            found.put("model", name, "the model")
+        put_file_format(found, kind, named, catalog, beside=self.beside.get("weight_dtype"))
+        return named
+
+    def _check_same(self, word: str | None, named: NamedModel, given: str) -> None:
+        """A name that the catalog knows must lead to the model given beside it; whatever else is taken for it."""
+        if word is None:
+            return
+        try:
+            _, other = found_model(word, self.catalog, [])
+        except QuoteError:
+            self.found.notes.append(f"{word[:_SHOWN]} of the command is taken for {given}, the model beside it")
+            return
+        if other.model.id != named.model.id or own_format(other) != own_format(named):
+            detail = f"The command serves {word[:_SHOWN]}, and model is {given}."
+            self.found.wrong += [Fault("/model", detail), Fault(POINTER, detail)]
+
+    def _result(self, named: NamedModel | None) -> Heard:
+        found, beside, start = self.found, self.beside, self.start
+        settings = found.settings
+        asked = {**settings, **beside}
+        taken = {name: "command" for name in settings if name not in beside}
+        self._derive_lengths(asked, taken, named)
+        said = {
+            "engine": start.engine,
+            "program": start.program,
+            "ignored": found.ignored,
+            "set": {name: settings[name] for name in sorted(settings) if name != "engine"},
+        }
+        said_by = {name: flag for name, flag in found.said_by.items() if name in taken}
+        return Heard(self.text, asked, taken, said, said_by, tuple(found.notes), tuple(found.warnings))
+
+    def _derive_lengths(self, asked: dict[str, Any], taken: dict[str, str], named: NamedModel | None) -> None:
+        """What follows for the lengths: sequences as long as the limit, a limit as long as the model's own."""
+        own, context = (named.model.context_tokens if named else None), asked.get("context_tokens")
+        if "context_limit_tokens" in asked:
+            if context is None:
+                asked["context_tokens"], taken["context_tokens"] = asked["context_limit_tokens"], "derived"
+        elif self.start.engine in _STARTS_FOR_ITS_MODEL and own and context and context < own:
+            asked["context_limit_tokens"], taken["context_limit_tokens"] = own, "derived"
+            self.found.notes.append(f"no longest sequence in the command: it starts for the model's own {own:,} tokens")

@@ -1,0 +1,114 @@
+"""Words to flags by argparse, one parser for all releases of an engine that have the same flags.
+
+What was given is noted in the order in which it stands; nothing has a default, since those are the engine's.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from service.domain.commands.spelling import spelt
+from service.domain.errors import Fault, ValidationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from service.domain.commands.flags import Flag, Style
+    from service.domain.commands.words import Word
+
+_NARGS = {"switch": 0, "boolean": 0, "value": None, "optional": "?", "many": "*"}
+_LONGEST = 120
+
+
+class Given(NamedTuple):
+    """A flag as it was given: its spelling, and its value as text, texts, or True and False of a switch."""
+
+    flag: Flag
+    spelling: str
+    value: Any
+
+
+class Parsed(NamedTuple):
+    """The flags of a command, and the words that belong to none."""
+
+    given: tuple[Given, ...]
+    others: tuple[str, ...]
+
+
+class MisuseError(Exception):
+    """What argparse has to say of a command."""
+
+
+class _Note(argparse.Action):
+    """Notes a flag with its value in `found` of the namespace."""
+
+    def __init__(self, *, flag: Flag, negatives: frozenset[str], **options: Any) -> None:  # noqa: ANN401
+        super().__init__(**options)
+        self.flag, self.negatives = flag, negatives
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,  # noqa: ARG002  # as argparse calls it
+        namespace: argparse.Namespace,
+        values: Any,  # noqa: ANN401
+        option_string: str | None = None,
+    ) -> None:
+        spelling = option_string or self.option_strings[0]
+        value = values
+        if self.nargs == 0:
+            value = spelling not in self.negatives
+        namespace.found.append(Given(self.flag, spelling, value))
+
+
+class _ArgumentParser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise MisuseError(message)
+
+    def _get_option_tuples(self, option_string: str) -> Any:  # noqa: ANN401
+        # Without abbreviations argparse still reads -ngl99 as -n with the value gl99.
+        return super()._get_option_tuples(option_string) if self.allow_abbrev else []
+
+
+class Parser:
+    """The parser of one set of flags."""
+
+    def __init__(self, flags: Sequence[Flag], style: Style) -> None:
+        """Build it, which takes milliseconds: keep it."""
+        self.style = style
+        self.spellings = frozenset(spelling for flag in flags for spelling in (*flag.spellings, *flag.negatives))
+        self.nested = frozenset(spelling for flag in flags if flag.reads == "keys" for spelling in flag.spellings)
+        # Whatever else a flag is written as, its own spellings win: --disable-x may be a flag of its own.
+        own = {spelling for flag in flags for spelling in flag.spellings}
+        self._parser = _ArgumentParser(
+            prog="", add_help=False, allow_abbrev=style.abbreviations, exit_on_error=False, usage=""
+        )
+        taken = set(own)
+        for flag in flags:
+            negatives = [spelling for spelling in flag.negatives if spelling not in taken]
+            taken.update(negatives)
+            nargs = _NARGS[flag.takes]
+            self._parser.add_argument(
+                *flag.spellings,
+                *negatives,
+                action=_Note,
+                dest=argparse.SUPPRESS,
+                nargs=nargs,
+                const=True if nargs == "?" else None,
+                flag=flag,
+                negatives=frozenset(negatives),
+            )
+        # Words find their flag in a table of spellings. The list is for defaults, positions and required flags, of
+        # which there are none here, and parsing walks it three times.
+        self._parser._actions.clear()  # noqa: SLF001
+
+    def parse(self, words: Sequence[Word]) -> Parsed:
+        """What the words give; raises ValidationError where a value is missing or an abbreviation is ambiguous."""
+        texts = spelt([word.text for word in words], self.style, self.nested)
+        namespace = argparse.Namespace(found=[])
+        try:
+            _, others = self._parser.parse_known_args(texts, namespace)
+        except (MisuseError, argparse.ArgumentError) as error:
+            detail = f"The command cannot be read: {str(error)[:_LONGEST]}."
+            raise ValidationError(Fault("/command", detail)) from error
+        return Parsed(tuple(namespace.found), tuple(other for other in others if other != "--"))

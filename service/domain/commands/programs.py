@@ -1,0 +1,303 @@
+"""The engine that a command line starts, behind everything that stands before it: sudo, env, containers, launchers."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from service.domain.commands.containers import DOCKER, container
+from service.domain.commands.words import Word, split
+from service.domain.errors import Fault, NotSupported, ValidationError, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_POINTER = "/command"
+_DEEPEST = 4
+_SHOWN = 60
+
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=", re.ASCII)
+_PYTHON = re.compile(r"python(?:\d(?:\.\d+)?)?|uv-python")
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ash"})
+
+
+class Wrapper(NamedTuple):
+    """A program that runs another: its options that take a value, and how many words of its own follow them."""
+
+    valued: frozenset[str] = frozenset()
+    own: int = 0
+
+
+_NUMA = frozenset({"-N", "-m", "-C", "-i", "-p", "-P", "-w", "--cpunodebind", "--membind", "--physcpubind"})
+_WRAPPERS = {
+    "sudo": Wrapper(frozenset({"-u", "-g", "-h", "-p", "-C", "-r", "-t", "-D", "-T", "-U"})),
+    "env": Wrapper(frozenset({"-u", "--unset", "-C", "--chdir"})),
+    "exec": Wrapper(frozenset({"-a"})),
+    "nohup": Wrapper(),
+    "time": Wrapper(),
+    "nice": Wrapper(frozenset({"-n"})),
+    "ionice": Wrapper(frozenset({"-c", "-n"})),
+    "numactl": Wrapper(_NUMA),
+    "taskset": Wrapper(own=1),
+    "timeout": Wrapper(frozenset({"-s", "-k"}), own=1),
+    "stdbuf": Wrapper(frozenset({"-o", "-e", "-i"})),
+    "setsid": Wrapper(),
+    "tini": Wrapper(),
+    "dumb-init": Wrapper(),
+    "trtllm-llmapi-launch": Wrapper(),
+    "uv": Wrapper(frozenset({"--with", "--python", "-p"}), own=1),
+    "poetry": Wrapper(own=1),
+}
+_LAUNCHERS = frozenset({"srun", "mpirun", "mpiexec", "torchrun", "ray", "accelerate", "conda"})
+"""Programs with so many options that the engine is looked for among all their words."""
+
+_MODULES = {
+    "vllm.entrypoints.openai.api_server": ("vllm", "vllm.entrypoints.openai.api_server"),
+    "vllm.entrypoints.api_server": ("vllm", "vllm.entrypoints.api_server"),
+    "sglang.launch_server": ("sglang", "sglang.launch_server"),
+    "sglang.srt.server": ("sglang", "sglang.srt.server"),
+    "tensorrt_llm.commands.serve": ("tensorrt-llm", "trtllm-serve"),
+    "lmdeploy": ("lmdeploy", "lmdeploy"),
+}
+_SERVERS = {
+    "llama-server": "llama.cpp",
+    "llama-cli": "llama.cpp",
+    "llama-completion": "llama.cpp",
+    "server": "llama.cpp",
+    "main": "llama.cpp",
+    "text-generation-launcher": "tgi",
+}
+_WITH_VERB = {"vllm": ("vllm", "serve"), "sglang": ("sglang", "serve"), "ollama": ("ollama", "serve")}
+_TRTLLM_OTHERS = frozenset({"disaggregated", "disaggregated_mpi_worker", "mm_embedding_serve", "grpc"})
+_KNOWN = (
+    *("vllm serve", "python -m vllm.entrypoints.openai.api_server", "python -m sglang.launch_server", "sglang serve"),
+    *("trtllm-serve", "llama-server", "llama-cli", "ollama serve"),
+)
+
+
+@dataclass(slots=True)
+class Started:
+    """An engine as a command starts it: the words after its program, and the variables it runs with.
+
+    `visible_gpus` is None where nothing limits which devices it sees.
+    """
+
+    engine: str
+    program: str
+    words: list[Word]
+    variables: dict[str, Word] = field(default_factory=dict)
+    visible_gpus: int | None = None
+    visible_by: str = ""
+    version: str | None = None
+
+
+def started(text: str, engine: str | None) -> Started:
+    """The one engine that a command line starts; `engine` reads flags that stand alone, as a container's args do.
+
+    Raises ValidationError where there is no engine or more than one, NotSupported for programs that serve nothing.
+    """
+    commands = split(text)
+    found = list(_engines(commands, {}, 0))
+    if len(found) > 1:
+        names = ", ".join(each.program for each in found)
+        raise ValidationError(Fault(_POINTER, f"The command starts {len(found)} engines ({names}): give one of them."))
+    if found:
+        return _with_devices(found[0])
+    if engine is not None and len(commands) == 1:
+        return _with_devices(_bare(commands[0], engine))
+    raise ValidationError(_no_engine(commands))
+
+
+def _bare(words: list[Word], engine: str) -> Started:
+    """Flags alone, as a container of that engine gets them."""
+    variables = dict(_assignments(words))
+    rest = words[len(variables) :]
+    if not rest:
+        raise ValidationError(Fault(_POINTER, "The command sets variables and starts nothing."))
+    return Started(engine, engine, rest, variables)
+
+
+def _no_engine(commands: list[list[Word]]) -> Fault:
+    first = next((words[0].text for words in commands), "")
+    stray = next((words[0].text for words in commands[1:] if words[0].text.startswith("-")), None)
+    if first.startswith("-"):
+        detail = "The command begins with a flag: give engine beside it, or begin with the engine's program."
+    elif stray is not None:
+        detail = f"The line of {stray[:_SHOWN]} begins a command of its own: does a backslash end the line before it?"
+    else:
+        detail = f"No engine is started by {first[:_SHOWN]!r}; these are read: {', '.join(_KNOWN)}."
+    return Fault(_POINTER, detail, nearest(first, (*_WITH_VERB, *_SERVERS, "trtllm-serve")) if first else ())
+
+
+def _engines(commands: list[list[Word]], outer: Mapping[str, Word], depth: int) -> Iterator[Started]:
+    """Every engine among the commands, each with what was exported before it."""
+    exported = dict(outer)
+    for index, words in enumerate(commands):
+        own = words[1:] if words[0].text in {"export", "declare", "set"} else words
+        assigned = dict(_assignments(own))
+        if assigned and len(assigned) == len(own):
+            exported |= {name: _filled(word, exported) for name, word in assigned.items()}
+            continue
+        for each in _engine(words, exported, depth):
+            _check_whole(commands[index + 1 :])
+            yield each
+
+
+def _check_whole(after: list[list[Word]]) -> None:
+    """Refuse flags that a missing backslash cut off: they would be left out without a word."""
+    stray = after[0][0].text if after else ""
+    if stray.startswith("-"):
+        detail = f"The line of {stray[:_SHOWN]} begins a command of its own: does a backslash end the line before it?"
+        raise ValidationError(Fault(_POINTER, detail))
+
+
+def _filled(word: Word, variables: Mapping[str, Word]) -> Word:
+    return word.known({name: value.text for name, value in variables.items() if not value.expanded})
+
+
+def _engine(words: Sequence[Word], exported: Mapping[str, Word], depth: int) -> Iterator[Started]:
+    """The engine of one simple command; nothing where it starts none."""
+    variables = dict(exported)
+    rest = [_filled(word, exported) for word in words] if exported else list(words)
+    for _ in range(len(rest)):
+        assigned = dict(_assignments(rest))
+        variables |= assigned
+        rest = rest[len(assigned) :]
+        if not rest:
+            return
+        name = program_name(rest[0].text)
+        if name in _WRAPPERS:
+            rest = _unwrapped(rest[1:], _WRAPPERS[name])
+        elif name in _LAUNCHERS:
+            rest = _launched(rest[1:])
+        else:
+            break
+    if depth < _DEEPEST:
+        yield from _at(rest, variables, depth)
+
+
+def _at(rest: list[Word], variables: dict[str, Word], depth: int) -> Iterator[Started]:
+    if not rest:
+        return
+    name = program_name(rest[0].text)
+    if name in _SHELLS:
+        script = _script(rest)
+        yield from _engines(split(script), variables, depth + 1) if script else ()
+    elif name in DOCKER:
+        yield from _contained(rest, variables)
+    else:
+        found = _program(rest)
+        if found:
+            engine, program, after = found
+            yield Started(engine, program, after, variables)
+
+
+def _assignments(words: Sequence[Word]) -> Iterator[tuple[str, Word]]:
+    for word in words:
+        found = _ASSIGNMENT.match(word.text)
+        if not found:
+            return
+        yield found[1], Word(word.text[found.end() :], word.expanded)
+
+
+def program_name(word: str) -> str:
+    """The name of a program without its folder."""
+    return word.replace("\\", "/").rpartition("/")[2].removesuffix(".exe").removesuffix(".py").casefold()
+
+
+def _unwrapped(words: list[Word], wrapper: Wrapper) -> list[Word]:
+    at = 0
+    while at < len(words) and words[at].text.startswith("-"):
+        text = words[at].text
+        at += 1
+        if text == "--":
+            break
+        at += text in wrapper.valued
+    rest = words[at:]
+    return rest[wrapper.own :] if wrapper.own else rest
+
+
+def _launched(words: list[Word]) -> list[Word]:
+    """What follows a launcher's own options: from the first word that is an engine's program."""
+    for at in range(len(words)):
+        if program_name(words[at].text) in _WRAPPERS or _program(words[at:]):
+            return words[at:]
+    return []
+
+
+def _script(rest: list[Word]) -> str | None:
+    """The script of `sh -c SCRIPT`."""
+    for at, word in enumerate(rest[1:], 1):
+        if not word.text.startswith("-"):
+            return None
+        if "c" in word.text.lstrip("-") and not word.text.startswith("--"):
+            return rest[at + 1].text if at + 1 < len(rest) else None
+    return None
+
+
+def _contained(rest: list[Word], variables: dict[str, Word]) -> Iterator[Started]:
+    """The engine of a container, by its image or by the words after it."""
+    found = container(rest)
+    if found is None:
+        return
+    within = variables | dict(_assignments(found.variables))
+    inner = _program(found.words) if found.words else None
+    if inner is None and found.engine is None:
+        yield from _engine(found.words, within, _DEEPEST - 1)
+        return
+    engine, program, words = inner or (found.engine or "", found.program, found.words)
+    # A device of the host outside the container is not one inside it.
+    within.pop("CUDA_VISIBLE_DEVICES", None)
+    within |= dict(_assignments(found.variables))
+    yield Started(engine, program, words, within, found.gpus, "--gpus", found.version)
+
+
+def _program(rest: list[Word]) -> tuple[str, str, list[Word]] | None:
+    """Engine, program and the words after it; None where the first word is no engine's."""
+    name = program_name(rest[0].text)
+    following = rest[1].text if len(rest) > 1 else ""
+    if _PYTHON.fullmatch(name):
+        return _module(rest)
+    if name in _WITH_VERB:
+        engine, verb = _WITH_VERB[name]
+        if following != verb:
+            raise NotSupported(Fault(_POINTER, f"`{name} {following[:_SHOWN]}` serves nothing: give `{name} {verb}`."))
+        return engine, f"{name} {verb}", rest[2:]
+    if name == "trtllm-serve":
+        if following in _TRTLLM_OTHERS:
+            raise NotSupported(Fault(_POINTER, f"`trtllm-serve {following}` cannot be quoted; `serve` can."))
+        return "tensorrt-llm", name, rest[2:] if following == "serve" else rest[1:]
+    if name == "lmdeploy":
+        return "lmdeploy", name, rest[1:]
+    if name in _SERVERS:
+        return _SERVERS[name], name, rest[1:]
+    return None
+
+
+def _module(rest: list[Word]) -> tuple[str, str, list[Word]] | None:
+    """What `python -m MODULE` starts."""
+    at = 1
+    while at < len(rest) and rest[at].text.startswith("-") and rest[at].text != "-m":
+        at += 2 if rest[at].text in {"-W", "-X"} else 1
+    if at + 1 >= len(rest) or rest[at].text != "-m":
+        return None
+    module = rest[at + 1].text
+    found = _MODULES.get(module)
+    if found is None and module in {"vllm.entrypoints.cli.main", "vllm", "sglang", "sglang.cli.main"}:
+        return _program([Word(module.partition(".")[0]), *rest[at + 2 :]])
+    return (*found, rest[at + 2 :]) if found else None
+
+
+def _with_devices(start: Started) -> Started:
+    """Note how many devices the variables let it see."""
+    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"):
+        word = start.variables.get(name)
+        if word is None or word.text == "all" or word.expanded:
+            continue
+        count = len([part for part in word.text.split(",") if part.strip()])
+        if word.text in {"none", "void", "-1"}:
+            count = 0
+        if start.visible_gpus is None or count < start.visible_gpus:
+            start.visible_gpus, start.visible_by = count, name
+    return start

@@ -1,0 +1,59 @@
+"""Repositories of GGUF files: `owner/name:TYPE`, with the file's own name beside it, or a file alone."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from service.domain.commands.models import own_format
+from service.domain.engines.plain import PLAIN_TYPES
+from service.domain.errors import QuoteError
+
+if TYPE_CHECKING:
+    from service.domain.commands.meaning import Understood
+    from service.domain.naming import NamedModel
+    from service.domain.question import Catalog
+
+_REPOSITORY = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?::(?P<type>[\w.-]+))?", re.ASCII)
+_TYPE = re.compile(r"(?:^|[-._/])((?:I?Q\d(?:_[A-Z0-9]+)*|TQ\d_0|MXFP4(?:_MOE)?|BF16|F16|F32))$", re.IGNORECASE)
+_COMMON = "q4_k_m"
+_SHOWN = 60
+_PREFIXES = re.compile(r"^UD-", re.IGNORECASE)
+
+
+def file_format(found: Understood, word: str | None) -> tuple[str | None, str | None]:
+    """The model's word, and the type of its file: None where no repository is asked, "" where it does not say."""
+    repository, file = found.take("_repository"), found.take("_file")
+    for name in ("_repository", "_file"):
+        found.said_by.pop(name, None)
+    if repository is None:
+        return word, None
+    parts = _REPOSITORY.fullmatch(repository.strip())
+    if parts is None:
+        found.fail(f"{repository[:_SHOWN]!r} is no repository: write owner/name, or owner/name:Q4_K_M.")
+        return word, None
+    return parts["name"], _type_of(parts["type"], file)
+
+
+def put_file_format(
+    found: Understood, kind: str | None, named: NamedModel, catalog: Catalog, *, beside: str | None
+) -> None:
+    """Set the type of weights that a file of a repository has; without a name llama.cpp takes the common one."""
+    if kind is None:
+        return
+    if kind:
+        try:
+            found.put("weight_dtype", catalog.format(kind, "/command").name, "the file")
+        except QuoteError:
+            found.fail(f"The file type {kind[:_SHOWN]!r} is not known: give weight_dtype beside the command.")
+    elif beside is None and own_format(named) in PLAIN_TYPES:
+        found.put("weight_dtype", _COMMON, "the repository")
+        found.notes.append("of a repository without a file type llama.cpp takes Q4_K_M where there is one")
+
+
+def _type_of(tag: str | None, file: str | None) -> str:
+    if file:
+        stem = re.sub(r"-\d{5}-of-\d{5}$", "", file.removesuffix(".gguf"))
+        found = _TYPE.search(stem)
+        return found[1].casefold() if found else ""
+    return _PREFIXES.sub("", tag or "").casefold() if (tag or "").casefold() != "latest" else ""

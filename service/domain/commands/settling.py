@@ -1,0 +1,155 @@
+"""What several flags of an engine say together, once all of them are read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from service.domain.commands.meaning import Understood
+    from service.domain.commands.programs import Started
+    from service.domain.engines import ServingEngine
+    from service.domain.engines.llama_cpp import LlamaCppEngine
+
+
+def settle(found: Understood, engine: ServingEngine, version: str | None) -> None:
+    """Settle the engine's own names, all but those that need the model."""
+    settler = _SETTLERS.get(engine.name)
+    if settler is not None:
+        settler(found, engine, version)
+
+
+def check_devices(found: Understood, start: Started, asked: Mapping[str, Any]) -> None:
+    """Refuse ranks for which the command shows too few devices; several nodes have devices that it does not show."""
+    nodes, local = found.take("_nodes", 1), found.take("_local_data")
+    executor = found.take("_executor", "")
+    for name in ("_nodes", "_local_data", "_executor"):
+        if name in found.said_by:
+            found.ignore(found.said_by.pop(name))
+    listed = found.take("_devices")
+    visible, visible_by = start.visible_gpus, start.visible_by
+    if listed is not None:
+        found.ignore(found.said_by["_devices"])
+        visible, visible_by = len(str(listed).split(",")), found.said_by.pop("_devices")
+    if visible is None or nodes > 1 or executor == "ray":
+        return
+    known = {**asked, **found.settings}
+    data = local or known.get("data_parallel", 1)
+    ranks = known.get("tensor_parallel", 1) * known.get("pipeline_parallel", 1) * data
+    if visible < max(1, ranks):
+        found.fail(f"{visible_by} shows {visible} GPUs of the {ranks} that tensor x pipeline x data parallel need.")
+
+
+def _sglang(found: Understood, engine: ServingEngine, version: str | None) -> None:  # noqa: ARG001  # as every settler
+    if found.take("_dp_attention"):
+        spelling = found.said_by.pop("_dp_attention")
+        ranks = found.take("data_parallel")
+        if ranks is None:
+            found.fail(f"{spelling} needs --dp-size, the ranks that attention is data parallel over.")
+        else:
+            found.put("attention_data_parallel", ranks, found.said_by.pop("data_parallel"))
+            found.ignore(spelling)
+    _experts(found)
+
+
+def _tensorrt_llm(found: Understood, engine: ServingEngine, version: str | None) -> None:  # noqa: ARG001
+    if found.take("_dp_attention"):
+        ranks = found.settings.get("tensor_parallel", 1)
+        found.put("attention_data_parallel", ranks, found.said_by.pop("_dp_attention"))
+    _experts(found)
+
+
+def _experts(found: Understood) -> None:
+    """Expert parallelism as a number of ranks: one, or all that slice a layer."""
+    ranks = found.take("_experts")
+    if ranks is None:
+        return
+    spelling, tensor = found.said_by.pop("_experts"), found.settings.get("tensor_parallel", 1)
+    if ranks == 1:
+        found.ignore(spelling)
+    elif ranks == tensor:
+        found.put("expert_parallel", value=True, spelling=spelling)
+    else:
+        found.refuse(f"{spelling} {ranks} beside tensor parallel {tensor} is not modelled: only 1 or all ranks are.")
+
+
+def _vllm(found: Understood, engine: ServingEngine, version: str | None) -> None:  # noqa: ARG001
+    _adapters(found, engine)
+    draft = found.take("_draft")
+    if draft is None:
+        return
+    spelling = found.said_by.pop("_draft")
+    if found.settings.get("speculative_method") is None:
+        found.fail(f"{spelling} names a drafter: say by which method it drafts, as speculative_config's method does.")
+    else:
+        found.ignore(spelling)
+
+
+def _adapters(found: Understood, engine: ServingEngine) -> None:
+    """Room for adapters, which is kept only where they are enabled."""
+    enabled = found.take("_adapters")
+    sizes = {"max_loras": found.take("_loras", 1), "max_lora_rank": found.take("_lora_rank", 16)}
+    spellings = [found.said_by.pop(name) for name in ("_adapters", "_loras", "_lora_rank") if name in found.said_by]
+    if not enabled:
+        for spelling in spellings:
+            found.ignore(spelling)
+    elif "max_loras" in engine.takes:
+        for name, size in sizes.items():
+            found.put(name, size, spellings[0])
+    else:
+        found.refuse(f"{spellings[0]} keeps room for adapters, which is not modelled for {engine.name} yet.")
+
+
+def _llama_cpp(found: Understood, engine: LlamaCppEngine, version: str | None) -> None:
+    rules = engine.release(version)
+    keys, values = found.take("_keys"), found.take("_values")
+    if keys or values:
+        default = rules.constants.cache_default
+        spelling = found.said_by.pop("_keys", "") or found.said_by.pop("_values", "")
+        found.said_by.pop("_values", None)
+        keys, values = keys or default, values or default
+        found.put("kv_dtype", keys if keys == values else f"{keys}/{values}", spelling)
+    _least_batch(found, rules.compute.ubatch_tokens)
+    _devices(found)
+    slots = found.settings.get("parallel_slots", 1)
+    cells = found.settings.get("context_limit_tokens")
+    if cells and slots > 1:
+        own = max(1, cells // slots)
+        found.settings["context_limit_tokens"] = own
+        found.notes.append(f"{cells:,} tokens of the command are shared by {slots} slots, {own:,} each")
+
+
+def _least_batch(found: Understood, default: int) -> None:
+    """A pass has no more tokens than a batch."""
+    batch = found.take("_batch")
+    if batch is None:
+        return
+    spelling = found.said_by.pop("_batch")
+    if batch < found.settings.get("max_batched_tokens", default):
+        found.said_by.pop("max_batched_tokens", None)
+        found.settings["max_batched_tokens"], found.said_by["max_batched_tokens"] = batch, spelling
+    else:
+        found.ignore(spelling)
+
+
+def _devices(found: Understood) -> None:
+    """Layers are spread over the devices that are seen, over one where the model is not split."""
+    mode = found.take("_split")
+    if mode is None:
+        return
+    spelling = found.said_by.pop("_split")
+    if mode == "none":
+        found.put("gpu_count", 1, spelling)
+    elif mode == "layer":
+        found.ignore(spelling)
+    else:
+        found.refuse(f"{spelling} {mode!r} is not modelled: only layer and none are.")
+
+
+_SETTLERS: Mapping[str, Callable[[Understood, Any, str | None], None]] = {
+    "vllm": _vllm,
+    "sglang": _sglang,
+    "tensorrt-llm": _tensorrt_llm,
+    "llama.cpp": _llama_cpp,
+}
