@@ -59,7 +59,7 @@ def traffic(question: Question, catalog: Catalog) -> dict[str, Any]:
         "warnings": question.warnings,
         "derivation": [*_derivation(flow, batch, weight_bytes, cache_bytes), *say_step(flow, step, batch)],
         "catalog_revision": catalog.revision,
-        "calibration_revision": 0,
+        "calibration_revision": question.calibration.revision,
     }
 
 
