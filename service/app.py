@@ -6,6 +6,7 @@ from flask import Flask, request
 
 from service.api import (
     auth,
+    calibrations,
     dtypes,
     engines,
     fit,
@@ -43,6 +44,7 @@ RESOURCES = (
     dtypes.dtypes,
     engines.engines,
     measurements.measurements,
+    calibrations.calibrations,
     health.health,
     metrics.metrics,
     problem_pages.problem_pages,

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from service.domain.errors import QuoteError
-from service.domain.holding import hold
 from service.domain.measurement import CPU, gpu_name
-from service.domain.observations import Compared
+from service.domain.observations import Compared, Memo
 from service.domain.robust import median, quantile
 
 if TYPE_CHECKING:
@@ -49,25 +48,24 @@ class Score(NamedTuple):
         return "\0".join(self[:5])
 
 
-def score(row: Mapping[str, Any], catalog: Catalog) -> Score | None:
+def score(row: Mapping[str, Any], catalog: Catalog, memo: Memo | None = None) -> Score | None:
     """A row beside the quotes of a catalog whose calibration is older than the row; None where nothing was quoted."""
     if row["kind"] not in SCORED or (gpu_name(row) or CPU).casefold() == CPU:
         return None
     try:
-        return _score(Compared(row, catalog))
+        return _score(Compared(row, catalog, memo))
     except _UNQUOTED:
         return None
 
 
 def _score(row: Compared) -> Score | None:
-    question = row.question(own_memory=False)
+    question, alone = row.held(own_memory=False)
     figure = _figure(row.values)
-    alone = hold(question)
     error = _error(row.values, figure, alone)
     if error is None:
         return None
-    learned = row.question(own_memory=False, calibration="auto")
-    taught = hold(learned) if learned.taught else None
+    asked, held = row.held(own_memory=False, calibration="auto")
+    taught = held if asked.taught else None
     quoted = taught or alone
     own = _error(row.values, figure, quoted)
     band = _band(quoted)

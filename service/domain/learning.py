@@ -78,9 +78,20 @@ def _by_key(
     for sample in samples:
         key = sample.scope.key(ladder[index])
         if key is not None:
-            below = sample.scope.key(ladder[index - 1]) if index else sample.probe
-            found.setdefault(key, []).append(_Told(sample, sample.observations[quantity], below or ""))
+            found.setdefault(key, []).append(_Told(sample, sample.observations[quantity], _part(sample, ladder, index)))
     return found
+
+
+def _part(sample: Sample, ladder: tuple[Rung, ...], index: int) -> str:
+    """What is left out with a sample: all on its rung below, or all of its probe where nobody asks for that rung."""
+    if _is_finest(ladder, index):
+        return sample.probe
+    return sample.scope.key(ladder[index - 1]) or ""
+
+
+def _is_finest(ladder: tuple[Rung, ...], index: int) -> bool:
+    """Whether no question asks for a finer rung: drivers are not asked for."""
+    return not index or "driver" in ladder[index - 1]
 
 
 def _above(learned: Mapping[Key, Learned], quantity: Quantity, rungs: tuple[Rung, ...], scope: Scope) -> float:
@@ -118,7 +129,7 @@ def _learned(  # noqa: PLR0913, PLR0917  # a rung is its ladder, its place there
         drivers=_named(one.sample.scope.driver for one in believed),
         error_before=before,
         error_after=after,
-        refusal=_refusal(quantity, index, told, kept, before, after),
+        refusal=_refusal(quantity, LEAST_MEASUREMENTS[not _is_finest(ladder, index)], told, kept, before, after),
     )
 
 
@@ -170,13 +181,12 @@ def _folds(names: Sequence[str]) -> list[set[str]]:
 
 def _refusal(  # noqa: PLR0913, PLR0917  # all that speaks against a rung
     quantity: Quantity,
-    index: int,
+    least: int,
     told: Sequence[_Told],
     kept: Mapping[str, float],
     before: float | None,
     after: float | None,
 ) -> str | None:
-    least = LEAST_MEASUREMENTS[min(index, 1)]
     believed = sum(one.sample.probe in kept for one in told)
     if len(kept) < LEAST_PROBES:
         return f"{len(kept)} of the {LEAST_PROBES} probes that it takes"

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 Found = dict[Quantity, Observation]
+Memo = dict[tuple[Any, ...], Any]
 
+_MEMO: Final = 512
 _SMALL_MESSAGE, _LARGE_MESSAGE = 1 << 18, 1 << 22
 _LEAST_SIDE: Final = 2048
 _UNCOMPARED: Final = (QuoteError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError)
@@ -42,9 +44,10 @@ _FIXED: Final = ("kv_cache_bytes", "reserve_bytes", "speculative_method", "draft
 class Compared:
     """A row with what it is compared with; raises what a catalog or a question raises where it cannot be."""
 
-    def __init__(self, row: Mapping[str, Any], catalog: Catalog) -> None:
-        """Look up the device."""
+    def __init__(self, row: Mapping[str, Any], catalog: Catalog, memo: Memo | None = None) -> None:
+        """Look up the device; `memo` keeps what rows of one setup share, for one catalog."""
         self.row, self.catalog = row, catalog
+        self.memo: Memo = {} if memo is None else memo
         self.values: Mapping[str, Any] = row["values"]
         self.setup: Mapping[str, Any] = row.get("setup") or {}
         self.software: Mapping[str, Any] = row.get("software") or {}
@@ -87,6 +90,17 @@ class Compared:
             raise ValueError("several devices in a layout that nobody told")
         return resolve(asked, self.catalog)
 
+    def held(self, **asked: Any) -> tuple[Question, Holding]:  # noqa: ANN401  # as `question` takes them
+        """The question with what its engine holds, worked out once for rows that differ in values alone."""
+        key = (*(repr(self.row.get(part)) for part in ("gpu", "software", "setup")), *sorted(asked.items()))
+        found: tuple[Question, Holding] | None = self.memo.get(key)
+        if found is None:
+            question = self.question(**asked)
+            if len(self.memo) >= _MEMO:
+                self.memo.clear()
+            found = self.memo[key] = (question, hold(question))
+        return found
+
     def times(self, ranks: int = 1) -> Times:
         """The coefficients of 16-bit work under no engine."""
         return self.catalog.engine(NO_ENGINE).step.times(Case(self.gpu, "fp16", 16.0, 16.0, ranks, None))
@@ -98,13 +112,13 @@ def _told(version: str | None) -> str:
     return version.removeprefix("v").partition("+")[0]
 
 
-def observe(row: Mapping[str, Any], catalog: Catalog) -> tuple[Scope, Found] | None:
+def observe(row: Mapping[str, Any], catalog: Catalog, memo: Memo | None = None) -> tuple[Scope, Found] | None:
     """What an accepted row teaches and under which circumstances; None for one that cannot be compared."""
     reader = _READERS.get(row["kind"])
     if reader is None or (gpu_name(row) or CPU).casefold() == CPU:
         return None
     try:
-        found = reader(Compared(row, catalog))
+        found = reader(Compared(row, catalog, memo))
     except _UNCOMPARED:
         return None
     return found if found and found[1] else None
@@ -158,8 +172,8 @@ def _kv_allocation(row: Compared) -> tuple[Scope, Found] | None:
     if rate is None:
         tokens, sizes = row.values["tokens"], row.values["bytes"]
         rate = (sizes[1] - sizes[0]) / (tokens[1] - tokens[0])
-    question = row.question(NO_ENGINE)
-    modelled = hold(question).load.growth_bytes(question.scenario.context_tokens)
+    question, held = row.held(engine=NO_ENGINE)
+    modelled = held.load.growth_bytes(question.scenario.context_tokens)
     return row.scope(question), {Quantity.BYTES_PER_TOKEN: Observation(rate / modelled - 1, rate)}
 
 
@@ -190,10 +204,9 @@ def _layers_share(flow: Traffic) -> float:
 def _engine_capacity(row: Compared) -> tuple[Scope, Found] | None:
     if any(row.setup.get(name) for name in _FIXED):
         return None
-    question = row.question()
+    question, held = row.held()
     if question.engine.name == NO_ENGINE:
         return None
-    held = hold(question)
     measured = measured_pool(row.values, held)
     if measured is None or not held.pool_bytes or not held.starts:
         return None

@@ -19,7 +19,7 @@ from sqlalchemy import delete, func, select, text, update
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.domain.learning import RULES
-from service.domain.observations import observe
+from service.domain.observations import Memo, observe
 from service.storage.canonical import compact_json
 from service.storage.database import write_session
 from service.storage.learned_values import LEARNER_LOCK, write_revision
@@ -140,10 +140,11 @@ def _give_up(session: Session, state: LearningState, seqs: Sequence[int]) -> Non
 def _take(session: Session, state: LearningState, snapshot: Snapshot, rows: Iterable[Measurement]) -> None:
     """Keep what accepted rows teach, and of each probe and cell only the newest."""
     probes: set[UUID] = set()
+    memo: Memo = {}
     for row in rows:
         if row.verdict != _ACCEPTED:
             continue
-        sample = _sample(row, snapshot)
+        sample = _sample(row, snapshot, memo)
         if sample is not None:
             session.add(sample)
             probes.add(sample.probe_id)
@@ -154,8 +155,8 @@ def _take(session: Session, state: LearningState, snapshot: Snapshot, rows: Iter
             _trim(session, probe_id)
 
 
-def _sample(row: Measurement, snapshot: Snapshot) -> LearningSample | None:
-    found = observe(json.loads(row.content), snapshot)
+def _sample(row: Measurement, snapshot: Snapshot, memo: Memo) -> LearningSample | None:
+    found = observe(json.loads(row.content), snapshot, memo)
     if found is None:
         return None
     scope, observations = found

@@ -14,6 +14,8 @@ from sqlalchemy.orm import Session
 
 from service.domain.accuracy import SCORED, Score, score, summed_up
 from service.domain.calibration import Calibration
+from service.domain.observations import Memo
+from service.domain.robust import median
 from service.storage.calibrations import calibration_revision_at, read_calibration
 from service.storage.canonical import compact_json
 from service.storage.snapshot import Snapshot
@@ -27,17 +29,20 @@ GROUP_COLUMNS: Final = ("family", "gpu", "engine", "version", "figure")
 
 def note_scores(session: Session, snapshot: Snapshot, rows: Sequence[Measurement]) -> None:
     """Score accepted rows by the catalog of now, and by what had been learned when each of them came."""
-    known: dict[int, Snapshot] = {}
+    rows = [row for row in rows if row.kind in SCORED]
+    scored = set(session.scalars(select(AccuracyScore.seq).where(AccuracyScore.seq.in_([row.seq for row in rows]))))
+    known: dict[datetime, tuple[Snapshot, Memo]] = {}
     groups: dict[str, tuple[Score, datetime]] = {}
     for row in rows:
-        if row.kind not in SCORED or session.get(AccuracyScore, row.seq) is not None:
+        if row.seq in scored:
             continue
-        revision = calibration_revision_at(session, row.received_at)
-        if revision not in known:
-            known[revision] = snapshot.taught(_calibration(session, snapshot, revision))
-        made = score(json.loads(row.content), known[revision])
+        if row.received_at not in known:
+            revision = calibration_revision_at(session, row.received_at)
+            known[row.received_at] = (snapshot.taught(_calibration(session, snapshot, revision)), {})
+        catalog, memo = known[row.received_at]
+        made = score(json.loads(row.content), catalog, memo)
         if made is not None:
-            session.add(_stored(row, made, snapshot.revision, revision))
+            session.add(_stored(row, made, snapshot.revision, catalog.calibration.revision))
             groups[_digest(made)] = (made, row.received_at)
     session.flush()
     for digest, (made, newest_at) in sorted(groups.items()):
@@ -109,3 +114,14 @@ def find_groups(session: Session, asked: GroupFilter, count: int) -> Sequence[Ac
     if asked.after is not None:
         conditions.append(tuple_(*order) > asked.after)
     return session.scalars(select(group).where(*conditions).order_by(*order).limit(count)).all()
+
+
+def by_engine(session: Session) -> list[tuple[str, int, int, float]]:
+    """Of each engine: its groups, how many of them drift, and the median of their typical errors."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for engine, content in session.execute(select(AccuracyGroup.engine, AccuracyGroup.content)):
+        found.setdefault(engine, []).append(json.loads(content))
+    return [
+        (engine, len(groups), sum(g["drifting"] for g in groups), median([g["typical_error"] for g in groups]))
+        for engine, groups in sorted(found.items())
+    ]
