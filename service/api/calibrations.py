@@ -111,7 +111,7 @@ def _value(row: Row[Any]) -> dict[str, Any]:
     scope = content["scope"]
     words = ("gpu", "architecture", "driver", "engine", "layout", "model_class", "dtype", "ranks", "batch")
     copied = (
-        *("estimate", "low", "high", "measured", "measurements", "probes", "outliers", "drivers"),
+        *("estimate", "low", "high", "measured", "measurements", "probes", "outliers", "seen"),
         *("error_before", "error_after", "refusal"),
     )
     return {
@@ -121,7 +121,6 @@ def _value(row: Row[Any]) -> dict[str, Any]:
         **{name: scope.get(name) for name in words},
         "engine_version": scope.get("version"),
         **{name: content[name] for name in copied},
-        "engine_versions": content["versions"],
         "usable": value.usable,
         "newest_at": content["newest"].replace("+00:00", "Z"),
         "revision": value.revision,

@@ -41,7 +41,7 @@ class Quantity(StrEnum):
 
     @property
     def resolution(self) -> float:
-        """A difference that means nothing: what logs round to, and what clocks and fillings vary by."""
+        """A difference that means nothing: what starts of one engine on one card differ by (accounting 9.2)."""
         return _RESOLUTION.get(self, _SMALL_SHARE)
 
 
@@ -54,7 +54,7 @@ _SIZES: Final = frozenset(
 _MIB: Final = 1 << 20
 _SMALL_SHARE: Final = 0.01
 _RESOLUTION: Final[Mapping[Quantity, float]] = {
-    **dict.fromkeys(_SIZES, 32 * _MIB),
+    **dict.fromkeys(_SIZES, 100 * _MIB),
     Quantity.VISIBLE_MEMORY: 2 * _MIB,
     Quantity.BYTES_PER_TOKEN: 0.001,
 }
@@ -62,7 +62,10 @@ _RESOLUTION: Final[Mapping[Quantity, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Under which circumstances something was measured, or is asked; None where nobody said."""
+    """Under which circumstances something was measured, or is asked; None where nobody said.
+
+    `batch` are the sequences of a step, or tokens and sequences of the batches that an engine is started for.
+    """
 
     gpu: str | None = None
     architecture: str | None = None
@@ -95,6 +98,7 @@ def _word(text: str) -> str:
 
 Rung = tuple[str, ...]
 _OF_ENGINE: Final[tuple[Rung, ...]] = (
+    ("gpu", "engine", "version", "layout", "model_class", "batch"),
     ("gpu", "engine", "version", "layout", "model_class"),
     ("gpu", "engine", "version", "layout"),
     ("gpu", "engine", "version"),
@@ -132,8 +136,8 @@ class Learned:
 
     `estimate` is the median over probes, drawn toward the rung above; nine tenths of probes lie between `low` and
     `high`. `measured` is the median as it was measured. Errors are those of what was left out in turn, by the catalog
-    alone and with what the others taught; `refusal` says why the rung is not used, None where it is. `versions` and
-    `drivers` are those that were measured.
+    alone and with what the others taught; `refusal` says why the rung is not used, None where it is. `seen` are, by
+    name, circumstances in which its measurements differ.
     """
 
     quantity: Quantity
@@ -148,8 +152,7 @@ class Learned:
     probes: int
     outliers: int
     newest: datetime
-    versions: tuple[str, ...]
-    drivers: tuple[str, ...]
+    seen: Mapping[str, tuple[str, ...]]
     error_before: float | None
     error_after: float | None
     refusal: str | None
@@ -158,6 +161,26 @@ class Learned:
     def usable(self) -> bool:
         """Whether quotes may use it."""
         return self.refusal is None
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """Releases that were measured."""
+        return self.seen.get("version", ())
+
+    @property
+    def drivers(self) -> tuple[str, ...]:
+        """Drivers that were measured."""
+        return self.seen.get("driver", ())
+
+    def reaches(self, scope: Scope) -> bool:
+        """Whether the scope is like what was measured, or unlike it only where measurements differ from each other.
+
+        What nobody varied was not put to the proof: a fleet of one release says nothing about the next.
+        """
+        return all(
+            word is None or len(words) > 1 or word in words
+            for word, words in ((getattr(scope, name), words) for name, words in self.seen.items())
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,7 +197,7 @@ class Calibration:
         """The finest rung of the scope that may be used; none of what the catalog has changed since."""
         if not self.values or self.is_outdated(scope):
             return None
-        return next((found for found in self.ladder(quantity, scope) if found.usable), None)
+        return next((found for found in self.ladder(quantity, scope) if found.usable and found.reaches(scope)), None)
 
     def is_outdated(self, scope: Scope) -> bool:
         """Whether rows of the scope were compared with what the catalog no longer says."""

@@ -1,8 +1,9 @@
 """From single comparisons to what is learned: robust, rung by rung, and only where it would have helped.
 
 Each probe counts once, with the median of what it says; probes far from the others are set aside. A rung has to prove
-itself: everything below it is left out in turn and foretold by the others, and where that is no better than the
-catalog alone, the rung is refused. What few probes say is drawn toward the rung above, which counts as one probe more.
+itself: everything below it is left out in turn and foretold by the others. Where that is no better than by the catalog
+alone, the rung moves nothing if the catalog was right anyway, and is refused otherwise. What few probes say is drawn
+toward the rung above, which counts as one probe more.
 """
 
 from __future__ import annotations
@@ -25,9 +26,11 @@ LEAST_PROBES: Final = 3
 LEAST_MEASUREMENTS: Final = (3, 6)
 """On the finest rung, and on those above it, whose measurements differ in more than chance."""
 
-_LEAST_GAIN: Final = 0.9
+_LEAST_GAIN: Final = 0.1
+_RIGHT: Final = 2
 _LOW, _HIGH = 0.05, 0.95
 _MOST_NAMED: Final = 8
+_ALWAYS_NAMED: Final = frozenset({"version", "driver"})
 _MOST_FOLDS: Final = 20
 
 Key = tuple[Quantity, str]
@@ -111,13 +114,15 @@ def _learned(  # noqa: PLR0913, PLR0917  # a rung is its ladder, its place there
     believed = [one for one in told if one.sample.probe in kept]
     scope = believed[0].sample.scope
     spread = _unit_medians(believed)
-    before, after = _errors(quantity, told, exact=quantity is Quantity.VISIBLE_MEMORY)
+    exact = quantity is Quantity.VISIBLE_MEMORY
+    before, after = _errors(quantity, told, exact=exact)
+    confirms = before is not None and not _helps(quantity, before, after or 0.0)
     return Learned(
         quantity=quantity,
         rung=rung_name(ladder[index]),
         key=key,
         scope={name: word for name, word in scope.document().items() if name in ladder[index]},
-        estimate=_drawn(list(kept.values()), above, exact=quantity is Quantity.VISIBLE_MEMORY),
+        estimate=0.0 if confirms and not exact else _drawn(list(kept.values()), above, exact=exact),
         low=quantile(spread, _LOW),
         high=quantile(spread, _HIGH),
         measured=median([one.observation.measured for one in believed]),
@@ -125,8 +130,7 @@ def _learned(  # noqa: PLR0913, PLR0917  # a rung is its ladder, its place there
         probes=len(kept),
         outliers=len(everyone) - len(kept),
         newest=max(one.sample.at for one in believed),
-        versions=_named(one.sample.scope.version for one in believed),
-        drivers=_named(one.sample.scope.driver for one in believed),
+        seen=_seen(believed, ladder[0]),
         error_before=before,
         error_after=after,
         refusal=_refusal(quantity, LEAST_MEASUREMENTS[not _is_finest(ladder, index)], told, kept, before, after),
@@ -194,10 +198,21 @@ def _refusal(  # noqa: PLR0913, PLR0917  # all that speaks against a rung
         return f"{believed} of the {least} measurements that it takes"
     if before is None or after is None:
         return "all of one kind, which says nothing about others"
-    if after > max(_LEAST_GAIN * before, quantity.resolution):
+    if not _helps(quantity, before, after) and before > _RIGHT * quantity.resolution:
         return "what is left out is foretold no better than by the catalog alone"
     return None
 
 
-def _named(words: Iterable[str | None]) -> tuple[str, ...]:
-    return tuple(sorted({word for word in words if word is not None}))[:_MOST_NAMED]
+def _helps(quantity: Quantity, before: float, after: float) -> bool:
+    """Whether what is left out is foretold better by more than means nothing."""
+    return before - after >= max(_LEAST_GAIN * before, quantity.resolution)
+
+
+def _seen(told: Sequence[_Told], finest: Rung) -> dict[str, tuple[str, ...]]:
+    """What the scopes say of each word of the finest rung, and of releases and drivers; a few of many."""
+    found: dict[str, set[str]] = {}
+    for one in told:
+        for name, word in one.sample.scope.document().items():
+            if name in finest or name in _ALWAYS_NAMED:
+                found.setdefault(name, set()).add(word)
+    return {name: tuple(sorted(words)[:_MOST_NAMED]) for name, words in sorted(found.items())}

@@ -16,7 +16,7 @@ from service.domain.learning import Observation
 from service.domain.measurement import CPU, gpu_name
 from service.domain.measurement_physics import matmul_type
 from service.domain.question import resolve
-from service.domain.scopes import NO_ENGINE, batch_name, device_scope, scope_of
+from service.domain.scopes import NO_ENGINE, batch_name, device_scope, engine_batch, scope_of
 from service.domain.traffic import Traffic
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ def _engine_capacity(row: Compared) -> tuple[Scope, Found] | None:
     beyond = held.pool_bytes - measured
     reserve = sum(size for name, size in parts.items() if name.startswith("reserve"))
     found = {Quantity.RESERVE: Observation(beyond, reserve + beyond), **_parts(row.values, parts)}
-    return row.scope(question), found
+    return row.scope(question, batch=engine_batch(question)), found
 
 
 def measured_pool(values: Mapping[str, Any], held: Holding) -> float | None:

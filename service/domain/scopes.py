@@ -25,7 +25,7 @@ def device_scope(gpu: Gpu, **more: str | None) -> Scope:
 
 
 def scope_of(question: Question, **more: str | None) -> Scope:
-    """The circumstances of a question; nothing where no GPU is named."""
+    """The circumstances of a question that an engine holds; nothing where no GPU is named."""
     if question.gpu is None:
         return Scope()
     return device_scope(
@@ -61,3 +61,9 @@ def class_of(architecture: Architecture) -> str:
 def batch_name(batch: int) -> str:
     """Batches whose steps spend their time alike."""
     return next((name for below, name in _BATCHES if batch < below), _LARGE_BATCH)
+
+
+def engine_batch(question: Question) -> str:
+    """Tokens and sequences of the batches that the engine is started for, as asked or as it fills them in."""
+    values = question.echo.values
+    return f"{values['max_batched_tokens']}x{values['max_sequences_limit']}"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from service.domain.calibration import Quantity
 from service.domain.ledger import Correction
-from service.domain.scopes import NO_ENGINE, device_scope, scope_of
+from service.domain.scopes import NO_ENGINE, device_scope, engine_batch, scope_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -36,13 +37,21 @@ def teach(question: Question) -> Question:
         question.assumptions.append(_said(question.taught[0], scope))
     if scope.engine in {None, NO_ENGINE} or "reserve_bytes" in asked or "kv_cache_bytes" in asked:
         return question
-    learned = question.calibration.find(Quantity.RESERVE, scope)
+    learned = question.calibration.find(Quantity.RESERVE, replace(scope, batch=_batch(question)))
     if learned is not None:
         question.taught.append(learned)
         question.assumptions.append(_said(learned, scope))
         budget = question.scenario.budget._replace(correction=_correction(learned))
         question.scenario = question.scenario._replace(budget=budget)
     return question
+
+
+def _batch(question: Question) -> str:
+    """The engine fills in what was not asked of its batches when it holds the question."""
+    from service.domain.holding import hold  # noqa: PLC0415  # it builds on questions
+
+    hold(question)
+    return engine_batch(question)
 
 
 def _correction(learned: Learned) -> Correction:

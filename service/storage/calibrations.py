@@ -75,7 +75,7 @@ def learned_from(content: str) -> Learned | None:
         return None
     document["quantity"] = Quantity(document["quantity"])
     document["newest"] = datetime.fromisoformat(document["newest"])
-    document["versions"], document["drivers"] = tuple(document["versions"]), tuple(document["drivers"])
+    document["seen"] = {name: tuple(words) for name, words in document["seen"].items()}
     return Learned(**document)
 
 

@@ -112,12 +112,7 @@ def _row(learned: Learned, revision: int) -> dict[str, Any]:
 
 def _differs(old: Learned | None, new: Learned) -> bool:
     """Whether a value has changed by more than means nothing: history must not grow with every row."""
-    if old is None or (old.usable, old.rung, old.versions, old.drivers) != (
-        new.usable,
-        new.rung,
-        new.versions,
-        new.drivers,
-    ):
+    if old is None or (old.usable, old.rung, old.seen) != (new.usable, new.rung, new.seen):
         return True
     moved = max(abs(getattr(old, name) - getattr(new, name)) for name in ("estimate", "low", "high"))
     counts = ((old.measurements, new.measurements), (old.probes, new.probes))

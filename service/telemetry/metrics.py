@@ -135,9 +135,12 @@ def _accuracy(fared: Sequence[Fared]) -> Iterator[Metric]:
     for name, about in (
         ("groups", "Groups of measurements that are compared with quotes."),
         ("drifting_groups", "Of them those whose recent errors left the band that quotes promise."),
-        ("typical_error", "Median over groups of the typical error of quotes from the catalog alone, as a share."),
+        (
+            "typical_error_ratio",
+            "Median over groups of the typical error of quotes from the catalog alone, as a share.",
+        ),
     ):
         family = GaugeMetricFamily(f"kvquote_accuracy_{name}", about, labels=["engine"])
         for one in fared:
-            family.add_metric([one.engine], getattr(one, name.removesuffix("_groups")))
+            family.add_metric([one.engine], getattr(one, name.removesuffix("_groups").removesuffix("_ratio")))
         yield family

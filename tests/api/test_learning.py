@@ -170,7 +170,7 @@ def test_calibrations_are_listed_with_rungs_that_are_refused(school: School) -> 
     rows = school.values(f"gpu={H100}&quantity=reserve")
 
     by_rung = {row["rung"]: row for row in rows}
-    finest = by_rung["gpu+engine+version+layout+model_class"]
+    finest = by_rung["gpu+engine+version+layout+model_class+batch"]
     assert (finest["usable"], finest["probes"], finest["engine_version"]) == (True, 20, RELEASE)
     assert finest["error_after"] < finest["error_before"]
     assert by_rung["gpu+engine"]["refusal"] == "all of one kind, which says nothing about others"

@@ -21,7 +21,7 @@ from tests.fleet import (
 )
 
 H100_TOTAL, LESS = 84_929_347_584, 300 << 20
-SCOPE = Scope(H100, "nvidia hopper", None, "vllm", RELEASE, "tp1", "dense")
+SCOPE = Scope(H100, "nvidia hopper", None, "vllm", RELEASE, "tp1", "dense", batch="8192x1024")
 QWEN = "qwen3-8b"
 
 
@@ -42,7 +42,7 @@ def found(*rows: dict[str, Any], scope: Scope = SCOPE) -> Learned:
 def test_a_fleet_teaches_what_its_nodes_agree_on() -> None:
     learned = found(*fleet(1.0 * GIB))
 
-    assert learned.rung == "gpu+engine+version+layout+model_class"
+    assert learned.rung == "gpu+engine+version+layout+model_class+batch"
     assert learned.estimate == pytest.approx(1.0 * GIB * 20 / 21, rel=0.01)
     assert (learned.probes, learned.measurements, learned.outliers) == (20, 20, 0)
     assert learned.low < 1.0 * GIB < learned.high
@@ -88,13 +88,13 @@ def test_two_probes_are_too_few_whatever_they_say_how_often() -> None:
 
 
 def test_a_fresh_release_is_not_calibrated_by_a_single_older_one() -> None:
-    fresh = Scope(H100, "nvidia hopper", None, "vllm", "0.20.0", "tp1", "dense")
+    fresh = Scope(H100, "nvidia hopper", None, "vllm", "0.20.0", "tp1", "dense", batch="8192x1024")
 
     assert reserve(*fleet(1.0 * GIB), scope=fresh) is None
 
 
 def test_a_fresh_release_is_calibrated_by_older_ones_that_foretell_each_other() -> None:
-    fresh = Scope(H100, "nvidia hopper", None, "vllm", "0.20.0", "tp1", "dense")
+    fresh = Scope(H100, "nvidia hopper", None, "vllm", "0.20.0", "tp1", "dense", batch="8192x1024")
     rows = [row for version in ("0.17.0", "0.18.0", RELEASE) for row in fleet(1.0 * GIB, nodes=4, version=version)]
 
     learned = found(*rows, scope=fresh)
@@ -104,7 +104,7 @@ def test_a_fresh_release_is_calibrated_by_older_ones_that_foretell_each_other() 
 
 
 def test_releases_that_differ_at_random_do_not_foretell_a_fresh_one() -> None:
-    fresh = Scope(H100, "nvidia hopper", None, "vllm", "0.20.0", "tp1", "dense")
+    fresh = Scope(H100, "nvidia hopper", None, "vllm", "0.20.0", "tp1", "dense", batch="8192x1024")
     rows = [
         row
         for version, beyond in (("0.17.0", 1.0), ("0.18.0", -1.0), (RELEASE, 0.4))
@@ -117,7 +117,7 @@ def test_releases_that_differ_at_random_do_not_foretell_a_fresh_one() -> None:
 
 
 def test_a_rung_of_one_class_of_models_says_nothing_about_others() -> None:
-    experts = Scope(H100, "nvidia hopper", None, "vllm", RELEASE, "tp1", "experts")
+    experts = Scope(H100, "nvidia hopper", None, "vllm", RELEASE, "tp1", "experts", batch="8192x1024")
 
     assert reserve(*fleet(1.0 * GIB), scope=experts) is None
 
@@ -195,7 +195,7 @@ def test_a_row_that_cannot_be_compared_teaches_nothing(changed: dict[str, Any]) 
 
 
 def test_cards_of_one_architecture_may_stand_for_another_that_nobody_measured() -> None:
-    fresh = Scope("h200-sxm-141gb", "nvidia hopper", None, "vllm", RELEASE, "tp1", "dense")
+    fresh = Scope("h200-sxm-141gb", "nvidia hopper", None, "vllm", RELEASE, "tp1", "dense", batch="8192x1024")
     rows = [row for gpu in (H100, "h100-pcie-80gb") for row in fleet(1.0 * GIB, nodes=4, gpu=gpu)]
     rows += list(fleet(1.0 * GIB, nodes=4, gpu=A100))
 

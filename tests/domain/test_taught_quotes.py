@@ -50,7 +50,7 @@ def test_the_answer_says_what_stood_behind_it(taught: Shelf) -> None:
     assert answer["calibration_revision"] == 7
     calibration = answer["calibration"]
     assert (calibration["rung"], calibration["measurements"], calibration["probes"]) == (
-        "gpu+engine+version+layout+model_class",
+        "gpu+engine+version+layout+model_class+batch",
         20,
         20,
     )

@@ -1,7 +1,5 @@
 """What is asked of what was learned and of how quotes fared, and answered about them."""
 
-from typing import Any
-
 from marshmallow import fields
 
 from service.api.schemas.answer_parts import AnswerSchema, flag, number, rows, text, whole
@@ -41,10 +39,6 @@ def _moment(about: str, *, null: bool = False) -> fields.String:
     return fields.String(required=True, allow_none=null, metadata={"description": about, "format": "date-time"})
 
 
-def _words(about: str) -> fields.List[Any]:
-    return fields.List(fields.String(), required=True, metadata={"description": about})
-
-
 class CalibrationRow(AnswerSchema):
     """What one rung knows of one quantity, beyond what the catalog alone says."""
 
@@ -68,8 +62,12 @@ class CalibrationRow(AnswerSchema):
     measurements = whole("How many stand behind it.")
     probes = whole("From how many probes.")
     outliers = whole("Probes that were set aside.")
-    engine_versions = _words("Releases that were measured.")
-    drivers = _words("Drivers that were measured.")
+    seen = fields.Dict(
+        keys=fields.String(),
+        values=fields.List(fields.String()),
+        required=True,
+        metadata={"description": "By name, circumstances that were measured: a few of many."},
+    )
     error_before = number("Of what was left out in turn: by the catalog alone. null where nothing was.", null=True)
     error_after = number("The same, foretold by what the others taught.", null=True)
     usable = flag("Whether quotes use it.")
