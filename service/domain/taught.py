@@ -34,13 +34,13 @@ def teach(question: Question) -> Question:
         question.assumptions.append(_OUTDATED)
         return question
     if question.taught:
-        question.assumptions.append(_said(question.taught[0], scope))
+        question.assumptions.append(said(question.taught[0], scope))
     if scope.engine in {None, NO_ENGINE} or "reserve_bytes" in asked or "kv_cache_bytes" in asked:
         return question
     learned = question.calibration.find(Quantity.RESERVE, replace(scope, batch=_batch(question)))
     if learned is not None:
         question.taught.append(learned)
-        question.assumptions.append(_said(learned, scope))
+        question.assumptions.append(said(learned, scope))
         budget = question.scenario.budget._replace(correction=_correction(learned))
         question.scenario = question.scenario._replace(budget=budget)
     return question
@@ -59,7 +59,7 @@ def _correction(learned: Learned) -> Correction:
     return Correction(size, max(0.0, size - learned.low), max(0.0, learned.high - size), learned.probes, learned.rung)
 
 
-def _said(learned: Learned, scope: Scope) -> str:
+def said(learned: Learned, scope: Scope) -> str:
     """Which measurements stand behind it, and that they are of another release or driver where they are."""
     said = (
         f"{learned.quantity.replace('_', ' ')} as {learned.measurements} measurements of {learned.probes} probes have"
