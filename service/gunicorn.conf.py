@@ -63,6 +63,7 @@ def pre_fork(_server: Any, _worker: Any) -> None:  # noqa: ANN401 - gunicorn shi
 def post_fork(_server: Any, _worker: Any) -> None:  # noqa: ANN401 - gunicorn ships no types
     """Give the worker connections of its own, and the catalog before its first request."""
     from service.api.services import services_of  # noqa: PLC0415 - before the fork only the settings are needed
+    from service.learning_timer import LearningTimer  # noqa: PLC0415
     from service.storage.database import dispose_after_fork  # noqa: PLC0415
     from service.wsgi import app  # noqa: PLC0415
 
@@ -70,6 +71,7 @@ def post_fork(_server: Any, _worker: Any) -> None:  # noqa: ANN401 - gunicorn sh
     dispose_after_fork(having.engine)
     having.keeper.refresh()
     having.keeper.start()
+    LearningTimer(having.sessions, having.keeper, settings.learning_seconds).start()
 
 
 def child_exit(_server: Any, worker: Any) -> None:  # noqa: ANN401 - gunicorn ships no types

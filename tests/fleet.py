@@ -30,9 +30,11 @@ def row_id(*words: object) -> str:
 
 
 @cache
-def modelled(gpu: str, version: str, model: str, context: int, tensor: int) -> tuple[int, int]:
+def modelled(  # noqa: PLR0913, PLR0917  # what a start depends on
+    gpu: str, version: str, model: str, context: int, tensor: int, engine: str = "vllm"
+) -> tuple[int, int]:
     """Bytes and tokens of the pool that the catalog alone expects."""
-    asked = {"gpu": gpu, "engine": "vllm", "engine_version": version, "model": model, "context_tokens": context}
+    asked = {"gpu": gpu, "engine": engine, "engine_version": version, "model": model, "context_tokens": context}
     held = hold(resolve({**asked, "tensor_parallel": tensor, "calibration": "off"}, SHELF))
     return held.pool_bytes, held.capacity_tokens
 
@@ -47,18 +49,19 @@ def capacity_row(  # noqa: PLR0913  # everything that a test may want otherwise
     model: str = MODEL,
     context: int = 8192,
     tensor: int = 1,
+    engine: str = "vllm",
     at: datetime | None = None,
     **values: float,
 ) -> dict[str, Any]:
     """What an engine printed that keeps so many bytes more for itself than is modelled."""
-    pool, _ = modelled(gpu, version, model, context, tensor)
+    pool, _ = modelled(gpu, version, model, context, tensor, engine)
     return {
         "id": row_id(probe, number, gpu, version, model, context, tensor),
         "probe_id": probe_id(probe),
         "kind": "engine_capacity",
         "measured_at": (at or START + timedelta(minutes=number)).isoformat().replace("+00:00", "Z"),
         "gpu": {"name": gpu, "count": tensor, "driver": "580.95.05"},
-        "software": {"engine": "vllm", "engine_version": version},
+        "software": {"engine": engine, "engine_version": version},
         "setup": {"model": model, "context_tokens": context, "tensor_parallel": tensor},
         "values": {"kv_cache_bytes": round(pool - beyond_bytes), **values},
     }

@@ -22,6 +22,14 @@ class Correction(NamedTuple):
         return (self.probes * measured + modelled) / (self.probes + 1)
 
     @property
+    def basis(self) -> str:
+        """What an interval rests on that takes it into account."""
+        return (
+            f"nine tenths of what {self.probes} probes measured ({self.rung}), the model's own spread being one probe"
+            " more"
+        )
+
+    @property
     def note(self) -> str:
         """Where it comes from, in words."""
         return f"{self.bytes:+,} B that {self.probes} probes measured beyond it ({self.rung})"

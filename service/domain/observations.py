@@ -16,7 +16,7 @@ from service.domain.learning import Observation
 from service.domain.measurement import CPU, gpu_name
 from service.domain.measurement_physics import matmul_type
 from service.domain.question import resolve
-from service.domain.scopes import NO_ENGINE, batch_name, device_scope, engine_batch, scope_of
+from service.domain.scopes import NO_ENGINE, RESERVING, batch_name, device_scope, engine_batch, scope_of
 from service.domain.traffic import Traffic
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def _engine_capacity(row: Compared) -> tuple[Scope, Found] | None:
     if any(row.setup.get(name) for name in _FIXED):
         return None
     question, held = row.held()
-    if question.engine.name == NO_ENGINE:
+    if question.engine.name not in RESERVING:
         return None
     measured = measured_pool(row.values, held)
     if measured is None or not held.pool_bytes or not held.starts:

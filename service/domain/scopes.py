@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from service.domain.question import Question
 
 NO_ENGINE: Final = "none"
+RESERVING: Final = frozenset({"vllm", "sglang", "tensorrt-llm"})
+"""Engines that give their cache what a reserve leaves; others allocate what they are told."""
+
+_PROFILES: Final = "vllm"
+_ANY_BATCH: Final = "any"
 _BATCHES: Final = ((8, "1-7"), (64, "8-63"))
 _LARGE_BATCH: Final = "64+"
 
@@ -64,6 +69,11 @@ def batch_name(batch: int) -> str:
 
 
 def engine_batch(question: Question) -> str:
-    """Tokens and sequences of the batches that the engine is started for, as asked or as it fills them in."""
+    """Tokens and sequences of the batches that vLLM is started for, which profiling then measures memory with.
+
+    As asked, or as the release filled them in. SGLang derives its own from the cache that is left.
+    """
+    if question.engine.name != _PROFILES:
+        return _ANY_BATCH
     values = question.echo.values
     return f"{values['max_batched_tokens']}x{values['max_sequences_limit']}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from service.domain.calibration import Quantity
 from service.domain.ledger import Correction
-from service.domain.scopes import NO_ENGINE, device_scope, engine_batch, scope_of
+from service.domain.scopes import RESERVING, device_scope, engine_batch, scope_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -35,7 +35,7 @@ def teach(question: Question) -> Question:
         return question
     if question.taught:
         question.assumptions.append(said(question.taught[0], scope))
-    if scope.engine in {None, NO_ENGINE} or "reserve_bytes" in asked or "kv_cache_bytes" in asked:
+    if scope.engine not in RESERVING or "reserve_bytes" in asked or "kv_cache_bytes" in asked:
         return question
     learned = question.calibration.find(Quantity.RESERVE, replace(scope, batch=_batch(question)))
     if learned is not None:

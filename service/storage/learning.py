@@ -21,7 +21,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from service.domain.learning import RULES
 from service.domain.observations import Memo, observe
 from service.storage.canonical import compact_json
-from service.storage.database import write_session
+from service.storage.database import read_session, write_session
 from service.storage.learned_values import LEARNER_LOCK, write_revision
 from service.storage.measurement_writes import JUDGING_LOCK
 from service.storage.scores import note_scores
@@ -68,6 +68,20 @@ def learn_some(sessions: sessionmaker[Session], snapshot: Snapshot, seconds: flo
                 break
     revision, samples = write_revision(sessions, snapshot)
     return Lesson(rows, samples, revision, done)
+
+
+def has_news(sessions: sessionmaker[Session], snapshot: Snapshot) -> bool:
+    """Whether a run would find something to do: looked up by keys, however many rows there are."""
+    with read_session(sessions) as session:
+        state = session.get(LearningState, 1)
+        newest = session.scalar(select(func.max(Measurement.seq))) or 0
+        oldest = session.scalar(select(func.min(LearningSample.catalog_revision)))
+        return (
+            newest > (0 if state is None else state.seq)
+            or (state is not None and (state.taken != state.learned or state.rules != RULES))
+            or (oldest is not None and oldest < snapshot.compared_revision())
+            or session.scalar(select(LearningQueue.seq).limit(1)) is not None
+        )
 
 
 def _reach(sessions: sessionmaker[Session]) -> int:

@@ -7,11 +7,12 @@ import pytest
 from service.domain.calibration import Calibration
 from service.domain.errors import QuoteError
 from service.domain.learning import learn
+from service.domain.observations import observe
 from service.domain.question import resolve
 from service.domain.quote import fit
 from tests.domain.agreement import check_agrees, parts
 from tests.domain.conftest import Shelf
-from tests.fleet import GIB, H100, MODEL, RELEASE, capacity_row, fleet, memory_row, samples
+from tests.fleet import GIB, H100, MODEL, RELEASE, SHELF, capacity_row, fleet, memory_row, samples
 
 ASKED = {"model": MODEL, "gpu": H100, "engine": "vllm", "engine_version": RELEASE, "context_tokens": 8192}
 BEYOND = 1.0 * GIB
@@ -147,3 +148,28 @@ def test_a_changed_card_is_quoted_from_the_catalog_until_it_was_compared_again(t
 def test_a_question_that_is_refused_is_refused_with_what_was_learned_too(taught: Shelf) -> None:
     with pytest.raises(QuoteError):
         ask(taught, tensor_parallel=3)
+
+
+@pytest.mark.parametrize("engine, version", [("sglang", "0.5.5"), ("tensorrt-llm", "1.0.0")])
+@pytest.mark.parametrize("beyond", [BEYOND, -0.4 * GIB])
+def test_other_engines_with_a_reserve_are_calibrated_alike(
+    shelf: Shelf, engine: str, version: str, beyond: float
+) -> None:
+    taught = TaughtShelf(*fleet(beyond, engine=engine, version=version))
+    asked = {"engine": engine, "engine_version": version}
+    before, after = ask(shelf, **asked), ask(taught, **asked)
+
+    assert parts(before)["kv_cache"] - parts(after)["kv_cache"] == pytest.approx(beyond, rel=0.1)
+    assert after["taken"]["reserve_bytes"] == "calibrated"
+    assert "calibrated" in {part["source"] for part in after["ledger"]["parts"]}
+    assert "20 probes" in after["interval"]["basis"]
+    check_agrees(after)
+    for lever in after["levers"]:
+        assert ask(taught, **asked, **lever["change"])["max_sequences"] == lever["max_sequences"]
+
+
+def test_an_engine_that_allocates_what_it_is_told_has_no_reserve_to_learn() -> None:
+    row = capacity_row(1, 0.0)
+    row["software"] = {"engine": "llama.cpp", "engine_version": "b6000"}
+
+    assert observe(row, SHELF) is None

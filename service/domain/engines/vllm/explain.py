@@ -18,9 +18,6 @@ _BASIS = (
     "each part of the reserve and the weights as logs of that release, device and layout spread them, taken as"
     " independent of each other; nine tenths of logged caches lie within"
 )
-_LEARNED_BASIS = (
-    "nine tenths of what {learned.probes} probes measured ({learned.rung}), the model's own spread being one probe more"
-)
 _GIVEN_BASIS = "blocks of a cache of the given size, nothing modelled"
 _ALWAYS_SHOWN = frozenset({"weights", "kv_cache", "unused"})
 
@@ -102,7 +99,7 @@ def _basis(held: Held) -> str:
     if held.memory.pool_bytes is not None:
         return _GIVEN_BASIS
     learned = held.memory.correction
-    return _LEARNED_BASIS.format(learned=learned) if learned.probes and held.parts else _BASIS
+    return learned.basis if learned.probes and held.parts else _BASIS
 
 
 def assumptions(held: Held, setting: Setting) -> list[str]:
