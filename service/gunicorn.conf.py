@@ -84,12 +84,14 @@ def pre_fork(_server: Any, _worker: Any) -> None:  # noqa: ANN401 - gunicorn shi
 
 def post_fork(_server: Any, _worker: Any) -> None:  # noqa: ANN401 - gunicorn ships no types
     """Give the worker connections of its own, and the catalog before its first request."""
-    from service.storage.database import dispose_after_fork  # noqa: PLC0415 - needed after the application is loaded
+    from service.learning_timer import LearningTimer  # noqa: PLC0415 - needed after the application is loaded
+    from service.storage.database import dispose_after_fork  # noqa: PLC0415
 
     having = _services()
     dispose_after_fork(having.engine)
     having.keeper.refresh()
     having.keeper.start()
+    LearningTimer(having.sessions, having.keeper, settings.learning_seconds).start()
 
 
 def child_exit(_server: Any, worker: Any) -> None:  # noqa: ANN401 - gunicorn ships no types

@@ -12,6 +12,7 @@ from service.domain.loads import rank_loads, replicated, whole_load
 from service.domain.parallel import divides
 from service.domain.question import resolve
 from service.domain.roofline import ridge_batch, step_weights
+from service.domain.taught import calibration_of
 from service.domain.units import ceil_div
 
 if TYPE_CHECKING:
@@ -68,13 +69,13 @@ def fit(question: Question, catalog: Catalog) -> dict[str, Any]:
         "shortage": None if fits else _shortage(question, held, levers, catalog),
         "levers": levers,
         "interval": held.interval(),
-        "calibration": None,
+        "calibration": calibration_of(question),
         "command": question.understood,
         "assumptions": question.assumptions,
         "warnings": question.warnings,
         "derivation": derivation,
         "catalog_revision": catalog.revision,
-        "calibration_revision": 0,
+        "calibration_revision": question.calibration.revision,
     }
 
 
