@@ -74,8 +74,8 @@ class Refused(KvquoteError):
 
     def __str__(self) -> str:
         words = [f"{self.status} {self.title}" if self.problem else self.title]
-        words += [self.detail] if self.detail else []
-        words += [_fault(fault) for fault in self.errors]
+        # The detail is the first fault's, with a count of the others.
+        words += [_fault(fault) for fault in self.errors] or ([self.detail] if self.detail else [])
         words += [f"request {self.request_id}"] if self.request_id else []
         return "; ".join(words)
 
@@ -122,4 +122,4 @@ def _text(value: object) -> str:
 def _fault(fault: Mapping[str, Any]) -> str:
     nearest = fault.get("nearest")
     meant = f" (nearest: {', '.join(map(str, nearest))})" if isinstance(nearest, list) and nearest else ""
-    return f"{_text(fault.get('pointer')) or 'question'}: {_text(fault.get('detail'))}{meant}"
+    return f"{_text(fault.get('pointer'))}: {_text(fault.get('detail'))}{meant}".removeprefix(": ")

@@ -21,6 +21,7 @@ from urllib3.exceptions import HTTPError, InvalidHeader, NewConnectionError
 from urllib3.util import Retry
 
 from kvquote_client.errors import BadAnswer, InvalidInput, Unreachable, refusal
+from kvquote_client.sending import encoded
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -176,18 +177,6 @@ def checked_url(url: str) -> str:
     if parts.scheme not in {"http", "https"} or not named or parts.query or parts.fragment:
         raise InvalidInput(f"{url!r} is no address of a service; one looks like http://127.0.0.1:8000")
     return url.rstrip("/")
-
-
-def encoded(document: object) -> bytes:
-    """A JSON document as it is sent.
-
-    Raises:
-        InvalidInput: it holds what JSON does not know: NaN, infinity, half a character, an object of a program.
-    """
-    try:
-        return json.dumps(document, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"cannot be said in JSON: {error}") from error
 
 
 def _whole(reply: requests.Response) -> bytes:

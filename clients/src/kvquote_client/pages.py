@@ -1,0 +1,62 @@
+"""Lists as iterators: rows come one by one, and the next page is asked for when the last one is used up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from kvquote_client.errors import BadAnswer
+from kvquote_client.reading import Answer, read
+from kvquote_client.sending import query_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from kvquote_client.transport import Transport
+
+Row = TypeVar("Row", bound=Answer)
+
+
+class Page(NamedTuple, Generic[Row]):
+    """One page; `catalog_revision` is None in lists that are none of the catalog."""
+
+    items: tuple[Row, ...]
+    next_cursor: str | None
+    catalog_revision: int | None
+
+
+class Pages(Generic[Row]):
+    """All rows of a list, over its pages. Nothing is asked before the first row is wanted; each loop asks afresh.
+
+    `limit` among the filters is how many rows a page has, not how many come.
+    """
+
+    def __init__(self, transport: Transport, path: str, filters: Mapping[str, Any], kind: type[Row]) -> None:
+        self._transport = transport
+        self._path = path
+        self._filters = query_words(filters)
+        self._kind = kind
+
+    def __iter__(self) -> Iterator[Row]:
+        for page in self.pages():
+            yield from page.items
+
+    def pages(self) -> Iterator[Page[Row]]:
+        """Page by page, for whoever wants the revision or the cursor to go on from another day."""
+        cursor, seen = self._filters.get("cursor"), set[str]()
+        while True:
+            page = self._page(cursor)
+            yield page
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+            if cursor in seen:
+                raise BadAnswer(f"{self._path} leads in a circle: a cursor came twice")
+            seen.add(cursor)
+
+    def _page(self, cursor: str | None) -> Page[Row]:
+        asked = {**self._filters, **({"cursor": cursor} if cursor else {})}
+        body = self._transport.request("GET", self._path, params=asked).body
+        if not isinstance(body, dict) or not isinstance(items := body.get("items"), list):
+            raise BadAnswer(f"{self._path} answered no list: is {self._transport.url} a kvquote service?")
+        rows = tuple([read(self._kind, item) for item in items])
+        return Page(rows, body.get("next_cursor"), body.get("catalog_revision"))
