@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
 
 from kvquote_probe.commands import MeasureError
 from kvquote_probe.measure.nursery import Nursery
@@ -18,16 +19,17 @@ class AppService:
     def __init__(self, client: FlaskClient) -> None:
         self._client = client
 
-    def get(self, path: str) -> Any:
+    def get(self, path: str) -> Any:  # noqa: ANN401  # JSON
         return self._body(self._client.get(path))
 
-    def post(self, path: str, document: Mapping[str, Any]) -> Any:
+    def post(self, path: str, document: Mapping[str, Any]) -> Any:  # noqa: ANN401  # JSON
         return self._body(self._client.post(path, json=document))
 
-    def _body(self, answer: Any) -> Any:
+    def _body(self, answer: TestResponse) -> Any:  # noqa: ANN401  # JSON
+        body: Any = answer.json
         if answer.status_code >= 400:
-            raise MeasureError(f"{answer.json['title']}: {answer.json['errors']}")
-        return answer.json
+            raise MeasureError(f"{body['title']}: {body['errors']}")
+        return body
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +39,8 @@ def nursery() -> Iterator[Nursery]:
 
 
 @pytest.fixture(scope="session")
-def service(app: Flask) -> AppService:
+def service(nursery: Nursery, app: Flask) -> AppService:
+    del nursery  # which loads torch while the catalog is loaded here
     return AppService(app.test_client())
 
 

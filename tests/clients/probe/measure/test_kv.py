@@ -10,6 +10,7 @@ from kvquote_probe.measure.setting import Bench, add_device_arguments
 from kvquote_probe.readings import Reading
 
 PAGE = 4096
+HEAP = 128 * 1024  # tensors below 64 KiB share pages of the heap
 
 
 def asked(line: str) -> Namespace:
@@ -45,20 +46,13 @@ def test_the_slope_is_what_the_service_quotes(bench: Bench, model: str, context:
     rounding = 2 * PAGE * values["tensors"] / (values["tokens"][1] - values["tokens"][0])
     assert values["bytes_per_token"] == pytest.approx(values["quoted_bytes_per_token"], abs=rounding)
     assert {row["kind"] for row in values["by_kind"]} == kinds
-
-
-@pytest.mark.parametrize("model, context, kinds", KINDS)
-def test_each_kind_takes_what_its_shapes_say(bench: Bench, model: str, context: int, kinds: set[str]) -> None:
-    values = measured(bench, f"--model {model} --context {context} --sequences 1").values
-
     for row in values["by_kind"]:
-        for driver, arithmetic in zip(row["bytes"], row["arithmetic_bytes"], strict=True):
-            rounding = 2 * PAGE * 2 * row["layers"] + 64 * 1024
-            assert 0 <= driver - arithmetic + 64 * 1024 <= rounding, row["kind"]
-    assert kinds
+        assert row["bytes"] == pytest.approx(row["arithmetic_bytes"], abs=4 * PAGE * row["layers"] + HEAP), row
 
 
-@pytest.mark.parametrize("kv_dtype", ["fp32", "bf16", "fp8", "fp8_e5m2", "int8", "int4", "q8_0", "q5_0", "q4_0", "nvfp4"])
+@pytest.mark.parametrize(
+    "kv_dtype", ["fp32", "bf16", "fp8", "fp8_e5m2", "int8", "int4", "q8_0", "q5_0", "q4_0", "nvfp4", "q8_0/q4_0"]
+)
 def test_every_cache_type_takes_what_the_service_quotes(bench: Bench, kv_dtype: str) -> None:
     values = measured(bench, f"--model smollm2-135m-instruct --context 2048 --sequences 1 --kv-dtype {kv_dtype}").values
 
@@ -108,5 +102,6 @@ def test_a_name_that_the_service_does_not_know_is_refused_in_its_words(bench: Be
 def test_a_plan_names_the_model_and_the_share() -> None:
     args = asked("--model gpt2 --fraction 0.5")
 
-    assert "gpt2" in kv.plan(args)[0]
-    assert "50%" in kv.plan(args)[0]
+    text = "\n".join(kv.plan(args))
+    assert "gpt2" in text
+    assert "50%" in text
