@@ -1,7 +1,8 @@
 """From a JSON answer to a frozen value, tolerant of what it does not know.
 
-A service that is newer says more: `raw` keeps all of it. One that is older says less: what it does not say is None, or
-an empty tuple. Only an answer without the names that its question is about is refused, as another service's.
+A service that is newer says more: `raw` keeps all of it. One that is older says less: what it does not say is None, an
+empty tuple, or an object that says nothing. Only an answer without the names that it is about is refused, as another
+service's.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from kvquote_client.errors import BadAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import ModuleType
 
     Convert = Callable[[Any], Any]
     Plan = tuple[tuple[str, Convert | None, object], ...]
@@ -42,43 +44,60 @@ def read(kind: type[T], value: object, **more: object) -> T:
     if not isinstance(value, dict) or any(value.get(name) is None for name in kind.essential):
         missing = " and ".join(kind.essential)
         raise BadAnswer(f"what answered is no kvquote service, or another path of it: no {missing or kind.__name__}")
-    read_fields: dict[str, Any] = {"raw": value, **more}
+    return _made(kind, value, **more)
+
+
+def _made(kind: type[T], said: Mapping[str, Any], **more: object) -> T:
+    values: dict[str, Any] = {"raw": said, **more}
     plan = _PLANS.get(kind) or _PLANS.setdefault(kind, _planned(kind))
     for name, convert, absent in plan:
-        said = value.get(name)
-        if said is None:
-            read_fields.setdefault(name, absent)
+        value = said.get(name)
+        if value is None:
+            values.setdefault(name, absent)
         else:
-            read_fields[name] = said if convert is None else convert(said)
+            values[name] = value if convert is None else convert(value)
     made = object.__new__(kind)
     # A frozen class's own __init__ sets its fields one by one, at three times the cost.
-    made.__dict__.update(read_fields)
+    made.__dict__.update(values)
     return made
 
 
 def _planned(kind: type[Answer]) -> Plan:
     """Each field's name, what makes its value, and what stands where nothing was said."""
     declared = [(each.name, str(each.type)) for each in fields(kind) if each.name != "raw"]
-    names = vars(sys.modules[kind.__module__])
-    return tuple([(name, _convert(annotation, names), _absent(annotation)) for name, annotation in declared])
+    # What a class takes over was declared in the module of its base, with the names that are known there.
+    names = {name: value for base in reversed(kind.__mro__) for name, value in vars(_module(base)).items()}
+    return tuple([(name, _convert(annotation, names), _absent(annotation, names)) for name, annotation in declared])
+
+
+def _module(kind: type) -> ModuleType:
+    return sys.modules[kind.__module__]
 
 
 def _convert(annotation: str, names: Mapping[str, Any]) -> Convert | None:
     """What makes a field's value, from how it is declared; None where it is taken as it came."""
     bare = annotation.removesuffix(" | None")
-    inner = bare.removeprefix("tuple[").removesuffix(", ...]")
-    found = names.get(inner)
-    kind = found if isinstance(found, type) and issubclass(found, Answer) else None
-    if inner == bare:
+    if not bare.startswith("tuple["):
+        kind = _kind(bare, names)
         return None if kind is None else partial(read, kind)
-    return _tuple if kind is None else partial(_tuple, kind=kind)
+    inner = _kind(bare.removeprefix("tuple[").removesuffix(", ...]"), names)
+    return partial(_tuple, kind=inner)
 
 
-def _tuple(values: object, kind: type[Answer] | None = None) -> tuple[Any, ...]:
+def _absent(annotation: str, names: Mapping[str, Any]) -> object:
+    """What stands where nothing was said: None, no items, or an object that says nothing."""
+    if annotation.endswith(" | None"):
+        return None
+    kind = _kind(annotation, names)
+    return () if annotation.startswith("tuple[") else None if kind is None else _made(kind, {})
+
+
+def _kind(annotation: str, names: Mapping[str, Any]) -> type[Answer] | None:
+    found = names.get(annotation)
+    return found if isinstance(found, type) and issubclass(found, Answer) else None
+
+
+def _tuple(values: object, kind: type[Answer] | None) -> tuple[Any, ...]:
     if not isinstance(values, list):
         raise BadAnswer(f"what answered is no kvquote service: {values!r:.60} where a list belongs")
     return tuple(values) if kind is None else tuple([read(kind, value) for value in values])
-
-
-def _absent(annotation: str) -> object:
-    return () if annotation.startswith("tuple") and "None" not in annotation else None

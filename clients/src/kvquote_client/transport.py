@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import re
 import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -174,6 +175,8 @@ def checked_url(url: str) -> str:
         named = parts.hostname and (parts.port is None or parts.port > 0)
     except ValueError as error:
         raise InvalidInput(f"{url!r} is no address: {error}") from error
+    if parts.username is not None or parts.password is not None:
+        raise InvalidInput("an address with a user or a password in it ends up in logs; there is `token` for that")
     if parts.scheme not in {"http", "https"} or not named or parts.query or parts.fragment:
         raise InvalidInput(f"{url!r} is no address of a service; one looks like http://127.0.0.1:8000")
     return url.rstrip("/")
@@ -240,7 +243,8 @@ def _wait_seconds(failure: Refused | Unreachable, tries: int, *, safe: bool) -> 
 
 def _unreachable(url: str, error: Exception) -> Unreachable:
     cause = _cause(error)
-    failure = Unreachable(f"{url} does not answer: {str(cause) or type(cause).__name__}")
+    words = re.sub(r"^HTTPS?Connection(Pool)?\(.*?\): ", "", str(cause)) or type(cause).__name__
+    failure = Unreachable(f"{url} does not answer: {words}")
     failure.__cause__ = error
     failure.not_begun = isinstance(error, requests.ConnectTimeout) or isinstance(cause, NewConnectionError)
     failure.may_pass = not isinstance(error, requests.exceptions.SSLError | requests.exceptions.InvalidURL)
