@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 
 from kvquote_probe.commands import Command, Say
-from kvquote_probe.measure import facts, kv
+from kvquote_probe.measure import allreduce, bandwidth, facts, kv, matmul
 from kvquote_probe.measure.setting import add_device_arguments, bench_for
 from kvquote_probe.readings import Reading
 
@@ -32,6 +32,9 @@ COMMANDS = {
     for command in (
         _command("device", "what the driver and torch say of the device", facts),
         _command("kv", "what a model's cache really takes for a token", kv),
+        _command("bandwidth", "bytes a second out of the memory: read, copied, gathered", bandwidth),
+        _command("matmul", "operations a second of matrix products, by type", matmul),
+        _command("allreduce", "how long a sum over ranks takes, by size", allreduce),
     )
 }
 """All of them, by name."""

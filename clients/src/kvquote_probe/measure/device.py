@@ -247,13 +247,13 @@ def opened(arguments: Mapping[str, Any]) -> Device:
     raise MeasureError(f"{place!r} is no device; one is cpu, cuda or cuda:1 (also on ROCm).")
 
 
-def refuse_if_used(device: Device, *, shared: bool) -> int:
-    """Bytes that others hold there; refuses a card in use unless told that it is shared."""
+def refuse_if_used(device: Device, *, shared: bool, own_bytes: int = 0) -> int:
+    """Bytes that others hold there beside `own_bytes` of ours; refuses a card in use unless told that it is shared."""
     if device.kind == "cpu":
         return 0
     listed = smi.held_by_others(device.identity(), (os.getpid(), os.getppid()))
     # A container does not see who else is there, only that memory is gone.
-    gone = max(0, device.held_bytes() - IDLE_BYTES)
+    gone = max(0, device.held_bytes() - own_bytes - IDLE_BYTES)
     others = max(listed or 0, gone)
     if others and not shared:
         raise MeasureError(

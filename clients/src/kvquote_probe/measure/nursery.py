@@ -62,7 +62,7 @@ class Nursery:
         return self.run_together(call, [arguments], say, timeout_seconds)[0]
 
     def run_together(
-        self, call: str, arguments: list[Mapping[str, Any]], say: Say, timeout_seconds: float = 3600.0
+        self, call: str, arguments: Sequence[Mapping[str, Any]], say: Say, timeout_seconds: float = 3600.0
     ) -> list[Any]:
         """What experiments return that run at the same time, in the order of their arguments; errors as in `run`."""
         process = self._started()

@@ -29,6 +29,18 @@ def add_device_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--limit-bytes", type=int, metavar="BYTES", help="on the CPU: memory that there is to be")
 
 
+def add_effort_arguments(parser: ArgumentParser) -> None:
+    """How often, and for how long at most."""
+    parser.add_argument("--samples", type=int, default=30, metavar="N", help="timings of each (%(default)s)")
+    parser.add_argument("--warm-up", type=float, default=0.5, metavar="SECONDS", help="before them (%(default)s)")
+    parser.add_argument("--seconds", type=float, default=60.0, metavar="SECONDS", help="at most, a set (%(default)s)")
+
+
+def effort_of(args: Namespace) -> dict[str, float]:
+    """The same for an experiment."""
+    return {"samples": args.samples, "warm_up_seconds": args.warm_up, "seconds": args.seconds}
+
+
 def share(text: str) -> float:
     """A number above 0 and at most 1."""
     try:

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 _TIMEOUT_SECONDS = 10
@@ -58,14 +59,21 @@ def look(identity: str | None) -> Card:
 
 
 def held_by_others(identity: str | None, own: Sequence[int]) -> int | None:
-    """Bytes that other processes hold there; None where the tool does not say. Containers hide processes outside."""
+    """Bytes that other processes hold there; None where the tool does not say.
+
+    Only processes that exist here count: from within a container, numbers of the host may be our own.
+    """
     if identity is None:
         return None
     lines = _ask("--query-compute-apps=pid,used_memory", identity)
     if lines is None:
         return None
     rows = [[part.strip() for part in line.split(",")] for line in lines if line.count(",") == 1]
-    return sum(_bytes(size) or 0 for process, size in rows if process.isdigit() and int(process) not in own)
+    return sum(_bytes(size) or 0 for process, size in rows if _is_other(process, own))
+
+
+def _is_other(process: str, own: Sequence[int]) -> bool:
+    return process.isdigit() and int(process) not in own and Path("/proc", process).exists()
 
 
 def _slowed(identity: str) -> bool | None:

@@ -36,3 +36,14 @@ def die(_: Arguments, __: Say) -> None:
 def linger(_: Arguments, say: Say) -> None:
     say(str(os.getpid()))
     time.sleep(600)
+
+
+def gathered_share(arguments: Arguments, _: Say) -> float:
+    """What gathering all pages of a buffer sums up to, against the buffer's own sum."""
+    import torch
+
+    from kvquote_probe.measure.bandwidth import _gatherers
+
+    buffer = torch.rand(arguments["elements"]) + 1
+    (gather,) = _gatherers([buffer], arguments["page_bytes"]).values()
+    return float(gather().double().sum() / buffer.double().sum())
