@@ -50,15 +50,18 @@ class Measurements:
         return read(MeasurementRow, self._transport.request("GET", path_to(self.path, str(measurement_id))).body)
 
     def put(self, row: Mapping[str, Any]) -> RowResult:
-        """Store one row under its id, and hear its verdict; a rejected row and a conflict are verdicts too."""
+        """Store one row under its id, and hear its verdict.
+
+        Raises:
+            Conflict: another row has that id.
+            Refused: the row is not valid.
+        """
         from kvquote_client.measurement_answers import RowResult
         from kvquote_client.reading import read
 
         named = _named(row)
-        reply = self._transport.request(
-            "PUT", path_to(self.path, str(named["id"])), json=named, repeat=True, answers=(409, 422)
-        )
-        return read(RowResult, reply.body)
+        path = path_to(self.path, str(named["id"]))
+        return read(RowResult, self._transport.request("PUT", path, json=named, repeat=True).body)
 
     def upload(self, rows: Iterable[Mapping[str, Any]]) -> UploadResult:
         """Send rows, however many, and hear each one's verdict in the order they came.
