@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from kvquote_probe.readings import Reading
 
@@ -33,3 +34,10 @@ class Command:
     plan: Callable[[Namespace], list[str]]
     run: Callable[[Namespace, Say], Iterator[Reading]]
     add_arguments: Callable[[ArgumentParser], None] = no_arguments
+
+
+class Share(NamedTuple):
+    """A measurement's place in `all`: its name, and the share of the whole time that it may take."""
+
+    name: str
+    share: float
