@@ -24,7 +24,6 @@ class Quiet(WSGIRequestHandler):
 def served(app: "WSGIApplication") -> Iterator[str]:
     """The address at which it answers."""
     server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=Quiet)
-    server.daemon_threads = True
     thread = Thread(target=lambda: server.serve_forever(poll_interval=0.05))
     thread.start()
     try:

@@ -274,7 +274,7 @@ def test_a_row_without_an_id_gets_one(lab: Client) -> None:
     sent = lab.measurements.upload([nameless])
 
     assert sent.items[0].verdict == "accepted"
-    assert UUID(str(sent.items[0].id))
+    assert UUID(str(sent.items[0].id)).version == 4
 
 
 def test_an_upload_of_any_size_goes_in_as_many_as_it_takes(lab: Client) -> None:

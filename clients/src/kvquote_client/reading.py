@@ -16,7 +16,6 @@ from kvquote_client.errors import BadAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from types import ModuleType
 
     Convert = Callable[[Any], Any]
     Plan = tuple[tuple[str, Convert | None, object], ...]
@@ -65,13 +64,21 @@ def _made(kind: type[T], said: Mapping[str, Any], **more: object) -> T:
 def _planned(kind: type[Answer]) -> Plan:
     """Each field's name, what makes its value, and what stands where nothing was said."""
     declared = [(each.name, str(each.type)) for each in fields(kind) if each.name != "raw"]
-    # What a class takes over was declared in the module of its base, with the names that are known there.
-    names = {name: value for base in reversed(kind.__mro__) for name, value in vars(_module(base)).items()}
+    names = _names(kind)
     return tuple([(name, _convert(annotation, names), _absent(annotation, names)) for name, annotation in declared])
 
 
-def _module(kind: type) -> ModuleType:
-    return sys.modules[kind.__module__]
+def parts(kind: type[Answer]) -> dict[str, type[Answer]]:
+    """The fields that hold an object of their own, and of which kind."""
+    names = _names(kind)
+    found = {each.name: _kind(str(each.type).removesuffix(" | None"), names) for each in fields(kind)}
+    return {name: part for name, part in found.items() if part is not None}
+
+
+def _names(kind: type[Answer]) -> Mapping[str, Any]:
+    """What the names of a class's declarations mean: its bases were declared in modules of their own."""
+    modules = [sys.modules[base.__module__] for base in reversed(kind.__mro__)]
+    return {name: value for module in modules for name, value in vars(module).items()}
 
 
 def _convert(annotation: str, names: Mapping[str, Any]) -> Convert | None:

@@ -154,8 +154,8 @@ class _Bearer(AuthBase):
     """The token of each request. As `auth`, because a header would give way to what ~/.netrc has for the host."""
 
     def __init__(self, token: str | None) -> None:
-        if token is not None and not (token.isascii() and token.isprintable() and token.strip() == token != ""):
-            raise InvalidInput("a token is printable ASCII without spaces around it")
+        if token is not None and not (token.isascii() and token.isprintable() and token.split() == [token]):
+            raise InvalidInput("a token is printable ASCII without spaces")
         self.token = token
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:

@@ -102,10 +102,11 @@ def _shortage(answer: FitAnswer) -> list[str]:
 
 def _facts(answer: FitAnswer) -> list[str]:
     longest = answer.max_context_tokens
+    reach = "none, however short" if longest == 0 else f"up to {whole(longest)} tokens"
     each = f"{size(answer.kv_bytes_per_token)} a token more, {size(answer.kv_bytes_per_sequence)} a sequence"
     told = [
         f"KV cache      {whole(answer.kv_capacity_tokens)} tokens, {each}",
-        f"one sequence  {'as long as the model goes' if longest is None else f'up to {whole(longest)} tokens'}",
+        f"one sequence  {'as long as the model goes' if longest is None else reach}",
     ]
     if answer.roofline:
         told.append(f"compute-bound from batch {whole(answer.roofline.ridge_batch)} on, by weights alone")

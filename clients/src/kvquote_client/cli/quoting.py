@@ -50,7 +50,7 @@ def fit(asked: argparse.Namespace, client: Client, output: Output) -> int:
     from kvquote_client.cli.rows import flat
 
     answer = client.fit(**_question(asked, Question))
-    output.tell(answer.raw, [flat(answer.raw)], lines(answer, output.screen, why=asked.why))
+    output.tell(answer.raw, [flat(answer)], lines(answer, output.screen, why=asked.why))
     return 0 if _meets(answer, asked.require) else NOT_MET
 
 
@@ -60,7 +60,7 @@ def traffic(asked: argparse.Namespace, client: Client, output: Output) -> int:
     from kvquote_client.cli.traffic_text import lines
 
     answer = client.traffic(**_question(asked, TrafficQuestion))
-    rows = [row.raw for row in answer.curve or ()] or [flat(answer.raw)]
+    rows = [row.raw for row in answer.curve or ()] or [flat(answer)]
     output.tell(answer.raw, rows, lines(answer, output.screen, why=asked.why))
     return 0
 
@@ -72,7 +72,7 @@ def compare(asked: argparse.Namespace, client: Client, output: Output) -> int:
     question = _question(asked, Question)
     models, gpus = (_names(question.pop(name, None)) for name in ("model", "gpu"))
     pairs = [_compared(client, question, model, gpu) for model in models for gpu in gpus]
-    rows = [{"model": pair.model, "gpu": pair.gpu, **(flat(pair.said) if pair.answer else {})} for pair in pairs]
+    rows = [{"model": pair.model, "gpu": pair.gpu, **(flat(pair.answer) if pair.answer else {})} for pair in pairs]
     output.tell({"items": [pair.document() for pair in pairs]}, rows, _table(pairs, output))
     if all(pair.answer is None for pair in pairs):
         return REFUSED

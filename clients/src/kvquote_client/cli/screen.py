@@ -41,8 +41,8 @@ class Screen(NamedTuple):
 
     def text(self, words: str) -> str:
         """Words as they may be printed: what comes from elsewhere moves no cursor, and ASCII stays ASCII."""
-        clean = "".join(char if char.isprintable() else "?" for char in words)
-        if self.unicode:
+        clean = words if words.isprintable() else "".join(char if char.isprintable() else "?" for char in words)
+        if self.unicode or clean.isascii():
             return clean
         return "".join(_ASCII.get(char, char) for char in clean).encode("ascii", "replace").decode()
 
@@ -105,6 +105,8 @@ def _padded(cell: str, width: int, *, right: bool) -> str:
 
 def _width(words: str) -> int:
     """Columns that words take: East Asian characters two, marks on others none."""
+    if words.isascii():
+        return len(words)
     return sum((unicodedata.east_asian_width(char) in "WF") + (not unicodedata.combining(char)) for char in words)
 
 
