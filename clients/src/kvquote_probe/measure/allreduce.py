@@ -15,7 +15,7 @@ from typing import Any
 
 from kvquote_probe.commands import MeasureError, Say
 from kvquote_probe.measure.device import opened
-from kvquote_probe.measure.setting import Bench, add_effort_arguments, effort_of
+from kvquote_probe.measure.setting import Bench, add_effort_arguments, effort_of, whole_numbers
 from kvquote_probe.measure.timing import Timing, Watch
 from kvquote_probe.readings import Reading
 
@@ -30,7 +30,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     """How many ranks, and which sizes."""
     add_effort_arguments(parser)
     parser.add_argument("--ranks", type=int, metavar="N", help="all cards that torch sees; 2 on the CPU")
-    parser.add_argument("--sizes", type=_sizes, default=_SIZES, metavar="BYTES,...", help="bytes that each rank brings")
+    parser.add_argument(
+        "--sizes", type=whole_numbers, default=_SIZES, metavar="BYTES,...", help="bytes that each rank brings"
+    )
 
 
 def plan(args: Namespace) -> list[str]:
@@ -102,10 +104,3 @@ def _sum(device: Any, together: Any, size: int, count: int) -> list[float]:  # n
     if not bool((message == together.get_world_size()).all()):
         raise MeasureError("A sum over ranks came out wrong: the link or a card is broken.")
     return taken
-
-
-def _sizes(text: str) -> tuple[int, ...]:
-    found = tuple(int(part) for part in text.split(","))
-    if min(found) < 1:
-        raise ValueError(text)
-    return found

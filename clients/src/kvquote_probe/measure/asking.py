@@ -15,6 +15,9 @@ from kvquote_probe.commands import MeasureError
 from kvquote_probe.measure.form import ModelForm
 from kvquote_probe.measure.formats import CacheFormat
 
+DEFAULT_MODEL = "llama-3.1-8b-instruct"
+"""Measured where nobody names one: grouped-query attention, known everywhere, and it fits the cards of servers."""
+
 _LARGE_BYTES = 1 << 50
 """Memory that no model's weights fill: what a sequence takes is asked, not whether it fits."""
 
@@ -52,16 +55,16 @@ class HttpService:
 
 def add_model_arguments(parser: ArgumentParser) -> None:
     """The model to measure, and the types it is kept in."""
-    which = parser.add_mutually_exclusive_group(required=True)
-    which.add_argument("--model", metavar="NAME", help="a model of the service's catalog")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--model", metavar="NAME", help=f"a model of the service's catalog ({DEFAULT_MODEL})")
     which.add_argument("--config", metavar="FILE", type=Path, help="a published config.json; only its shapes are used")
     parser.add_argument("--kv-dtype", metavar="NAME", help="how the cache is kept; the model's own unless said")
 
 
 def asked_for(args: Namespace) -> dict[str, Any]:
     """How a question names the model of the arguments."""
-    if args.model is not None:
-        return {"model": args.model}
+    if args.config is None:
+        return {"model": args.model or DEFAULT_MODEL}
     try:
         config = json.loads(args.config.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -69,6 +72,11 @@ def asked_for(args: Namespace) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise MeasureError("The config is no JSON object.")
     return {"config": config}
+
+
+def model_words(args: Namespace) -> str:
+    """The model of the arguments, for a plan."""
+    return "the config" if args.config is not None else args.model or DEFAULT_MODEL
 
 
 def model_form(service: Service, question: Mapping[str, Any]) -> ModelForm:

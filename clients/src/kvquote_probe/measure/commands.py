@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterator
-from types import ModuleType
+from collections.abc import Iterator
+from typing import Protocol
 
 from kvquote_probe.commands import Command, Say
 from kvquote_probe.measure import allreduce, bandwidth, facts, kv, matmul
-from kvquote_probe.measure.setting import add_device_arguments, bench_for
+from kvquote_probe.measure.setting import Bench, add_device_arguments, bench_for
+from kvquote_probe.measure.steps import DECODE, PREFILL
 from kvquote_probe.readings import Reading
 
 
-def _command(name: str, text: str, module: ModuleType) -> Command:
-    """A command whose module has `add_arguments`, `plan` and `measure`."""
+class Measurement(Protocol):
+    """A module or an object that measures."""
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Options of its own."""
+
+    def plan(self, args: Namespace) -> list[str]:
+        """What will be done."""
+
+    def measure(self, args: Namespace, say: Say, bench: Bench) -> Iterator[Reading]:
+        """Do it."""
+
+
+def _command(name: str, text: str, module: Measurement) -> Command:
 
     def add_arguments(parser: ArgumentParser) -> None:
         add_device_arguments(parser)
@@ -23,8 +36,7 @@ def _command(name: str, text: str, module: ModuleType) -> Command:
         with bench_for(args, say) as bench:
             yield from module.measure(args, say, bench)
 
-    plan: Callable[[Namespace], list[str]] = module.plan
-    return Command(name=name, help=text, plan=plan, run=run, add_arguments=add_arguments)
+    return Command(name=name, help=text, plan=module.plan, run=run, add_arguments=add_arguments)
 
 
 COMMANDS = {
@@ -34,6 +46,8 @@ COMMANDS = {
         _command("kv", "what a model's cache really takes for a token", kv),
         _command("bandwidth", "bytes a second out of the memory: read, copied, gathered", bandwidth),
         _command("matmul", "operations a second of matrix products, by type", matmul),
+        _command("decode", "step times of a model's layers, weights and cache apart", DECODE),
+        _command("prefill", "how long a model's layers take for prompts", PREFILL),
         _command("allreduce", "how long a sum over ranks takes, by size", allreduce),
     )
 }

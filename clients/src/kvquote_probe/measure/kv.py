@@ -17,6 +17,7 @@ from kvquote_probe.measure.asking import (
     asked_for,
     cache_formats,
     model_form,
+    model_words,
     quoted,
 )
 from kvquote_probe.measure.cache import Part, allocated, parts
@@ -39,7 +40,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def plan(args: Namespace) -> list[str]:
     """What will be allocated."""
     return [
-        f"allocate the cache of {args.model or 'the config'} in {args.kv_dtype or 'its own type'} at two sizes",
+        f"allocate the cache of {model_words(args)} in {args.kv_dtype or 'its own type'} at two sizes",
         f"  at most {args.fraction:.0%} of the memory, each in a process of its own; the driver says what it took",
     ]
 

@@ -41,6 +41,14 @@ def effort_of(args: Namespace) -> dict[str, float]:
     return {"samples": args.samples, "warm_up_seconds": args.warm_up, "seconds": args.seconds}
 
 
+def whole_numbers(text: str) -> list[int]:
+    """Whole numbers above 0, separated by commas."""
+    found = [int(part) if part.isdigit() else 0 for part in text.split(",")]
+    if min(found) < 1:
+        raise ArgumentTypeError(f"{text!r} is no list of whole numbers such as 1,8,32")
+    return found
+
+
 def share(text: str) -> float:
     """A number above 0 and at most 1."""
     try:

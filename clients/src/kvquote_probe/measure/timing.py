@@ -63,12 +63,15 @@ class Timing:
         return {"least_seconds": min(self.samples), "p10_seconds": low, "p90_seconds": high, "drift": self.drift}
 
 
-def interleaved(device: Device, works: Mapping[Key, Work], effort: Effort) -> dict[Key, Timing]:
+def interleaved(
+    device: Device, works: Mapping[Key, Work], effort: Effort, before: Work | None = None
+) -> dict[Key, Timing]:
     """Time each work; every round runs all of them once in an order of its own, so that a drift hits all alike.
 
-    Where time runs out between rounds, fewer samples are taken of all; never fewer than three.
+    `before` is done before each sample, untimed; a sample is then one run alone. Where time runs out between rounds,
+    fewer samples are taken of all; never fewer than three.
     """
-    repeats = {key: _repeats(device, work) for key, work in works.items()}
+    repeats = {key: 1 if before else _repeats(device, work) for key, work in works.items()}
     _warm_up(device, works, effort.warm_up_seconds)
     taken: dict[Key, list[float]] = {key: [] for key in works}
     deadline = time.monotonic() + effort.seconds
@@ -78,6 +81,9 @@ def interleaved(device: Device, works: Mapping[Key, Work], effort: Effort) -> di
             break
         shuffle(order)
         for key in order:
+            if before:
+                before()
+                device.synchronize()
             taken[key].append(device.seconds(_repeated(works[key], repeats[key])) / repeats[key])
     return {key: Timing(tuple(samples)) for key, samples in taken.items()}
 

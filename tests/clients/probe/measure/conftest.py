@@ -34,7 +34,7 @@ class AppService:
 
 @pytest.fixture(scope="session")
 def nursery() -> Iterator[Nursery]:
-    with Nursery({"OMP_NUM_THREADS": "2"}) as nursery:
+    with Nursery({"OMP_NUM_THREADS": "1"}) as nursery:
         yield nursery
 
 
