@@ -11,7 +11,7 @@ import os
 import tempfile
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 import requests
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
     from flask import Flask
 
-_ADDRESS = "http://local"
+_ADDRESS: Final = "http://local"
+# Environments of several releases may share one cache.
+_KEPT: Final = 4
 
 
 def local_client(database: str | None = None) -> Client:
@@ -68,24 +70,33 @@ def _cached() -> Path:
     kept = folder / f"local-{hashlib.sha256(repr(stats).encode()).hexdigest()[:16]}.db"
     if not kept.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        for old in folder.glob("local-*.db*"):
-            old.unlink(missing_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as aside:
             made = Path(aside) / kept.name
             _fill(f"sqlite:///{made}")
             made.replace(kept)
+        _forget_all_but(_KEPT, folder)
     return kept
 
 
+def _forget_all_but(newest: int, folder: Path) -> None:
+    made = sorted(folder.glob("local-*.db"), key=lambda path: path.stat().st_mtime_ns)
+    for old in made[:-newest]:
+        for left in folder.glob(f"{old.name}*"):
+            left.unlink(missing_ok=True)
+
+
 def _fill(url: str) -> None:
-    """Migrate, and load the catalog where there is none."""
-    from service.storage import catalog_files, database, migrations
+    """Migrate, and load the catalog where there is none yet."""
+    from service.storage import catalog, catalog_files, database, migrations
 
     migrations.upgrade(url)
-    engine = database.make_engine(url, timeout_seconds=5)
+    engine = database.make_engine(url)
     try:
         sessions = database.make_sessions(engine)
-        catalog_files.load(sessions, migrations.data_folder("catalog"), author="kvquote --local")
+        with database.read_session(sessions) as session:
+            filled = catalog.current_revision(session) > 0
+        if not filled:
+            catalog_files.load(sessions, migrations.data_folder("catalog"), author="kvquote --local")
     finally:
         engine.dispose()
 

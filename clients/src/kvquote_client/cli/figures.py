@@ -6,6 +6,7 @@ from typing import Final
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _STEP: Final = 1024
+_TIMES: Final = (("s", 1.0), ("ms", 1e-3))
 _NONE: Final = "-"
 
 
@@ -39,10 +40,9 @@ def duration(seconds: float | None) -> str:
     """`27.2 ms`, `1.25 s`, `840 us`."""
     if seconds is None:
         return _NONE
-    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
-        if seconds >= scale:
-            return f"{seconds / scale:,.3g} {unit}" if seconds < 1000 * scale else f"{seconds / scale:,.0f} {unit}"
-    return f"{seconds * 1e6:.3g} us"
+    unit, value = next(((unit, seconds / scale) for unit, scale in _TIMES if seconds >= scale), ("us", seconds * 1e6))
+    digits = max(0, 3 - len(f"{value:.0f}"))
+    return f"{value:,.{digits}f} {unit}"
 
 
 def said(value: object) -> str:
