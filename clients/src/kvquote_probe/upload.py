@@ -230,7 +230,7 @@ def body_of(batch: Sequence[Kept]) -> bytes:
 
 def _wait_seconds(failures: int) -> float:
     """Doubling, and anywhere between half of it and all: a fleet that lost its service must not come back as one."""
-    longest = min(_LONGEST_WAIT_SECONDS, _FIRST_WAIT_SECONDS * 2 ** min(failures, 16))
+    longest: float = min(_LONGEST_WAIT_SECONDS, _FIRST_WAIT_SECONDS * 2 ** min(failures, 16))
     return longest * (0.5 + random.random() / 2)  # noqa: S311 - spreads tries, hides nothing
 
 

@@ -1,5 +1,6 @@
 """Uploads: each row is stored once and leaves the spool only for a verdict, whatever the network does."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,7 @@ def test_it_sends_what_waits_in_batches_and_keeps_nothing_that_is_answered(spool
 
     report, said, clock = upload(spool, service.url)
 
-    assert report == Report({"accepted": 2500}, End.DONE)
+    assert report == Report(Counter(accepted=2500), End.DONE)
     assert [row for body in service.bodies for row in body["items"]] == rows
     assert [len(body["items"]) for body in service.bodies] == [1000, 1000, 500]
     assert (spool.batch(), said, clock.slept) == ([], [], [])
@@ -187,7 +188,7 @@ def test_a_day_offline_is_resumed(spool: Spool, service: FakeService) -> None:
     assert len(said) == len(clock.slept) < 100
     with fake_service() as back:
         again, _, _ = upload(spool, back.url)
-        assert again == Report({"accepted": 5}, End.DONE)
+        assert again == Report(Counter(accepted=5), End.DONE)
         assert back.bodies[0]["items"] == rows
 
 
@@ -241,7 +242,7 @@ def test_a_body_that_is_too_large_is_halved(spool: Spool, service: FakeService) 
 
     report, _, clock = upload(spool, service.url)
 
-    assert report == Report({"accepted": 1000}, End.DONE)
+    assert report == Report(Counter(accepted=1000), End.DONE)
     assert list(service.rows.values()) == rows
     assert [len(body["items"]) for body in service.bodies[:3]] == [1000, 500, 250]
     assert clock.slept == []

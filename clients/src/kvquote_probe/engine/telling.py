@@ -17,6 +17,7 @@ KIND = "engine_capacity"
 def unknown(model: str) -> bool | None:
     """For when nobody can be asked about a model's cache."""
     del model
+    return None
 
 
 @dataclass(frozen=True)

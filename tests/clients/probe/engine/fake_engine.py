@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
+NONE: Mapping[str, str] = {}
+
 
 class FakeEngine(ThreadingHTTPServer):
     """`pages` by path as kind and body; `trouble`, where there is any, answers instead."""
@@ -43,12 +45,14 @@ class Handler(BaseHTTPRequestHandler):
         kind, body = self.server.pages.get(self.path, ("text/plain", b""))
         self.send(200 if self.path in self.server.pages else 404, kind, body)
 
-    def send(self, status: int, kind: str, body: bytes, length: int | None = None, **headers: str) -> None:
+    def send(
+        self, status: int, kind: str, body: bytes, headers: Mapping[str, str] = NONE, length: int | None = None
+    ) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body) if length is None else length))
         for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
 
@@ -56,8 +60,8 @@ class Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def status(code: int, **headers: str) -> Callable[[Handler], None]:
-    return lambda handler: handler.send(code, "text/html", b"<html>no</html>", **headers)
+def status(code: int, headers: Mapping[str, str] = NONE) -> Callable[[Handler], None]:
+    return lambda handler: handler.send(code, "text/html", b"<html>no</html>", headers)
 
 
 def page(handler: Handler) -> None:
