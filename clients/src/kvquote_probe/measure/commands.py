@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from kvquote_probe.commands import Command, Say
-from kvquote_probe.measure import allreduce, bandwidth, facts, kv, matmul
+from kvquote_probe.measure import allreduce, bandwidth, ceiling, facts, kv, matmul
 from kvquote_probe.measure.setting import Bench, add_device_arguments, bench_for
 from kvquote_probe.measure.steps import DECODE, PREFILL
 from kvquote_probe.readings import Reading
@@ -44,6 +44,7 @@ COMMANDS = {
     for command in (
         _command("device", "what the driver and torch say of the device", facts),
         _command("kv", "what a model's cache really takes for a token", kv),
+        _command("ceiling", "how many sequences of a context really fit beside a model", ceiling),
         _command("bandwidth", "bytes a second out of the memory: read, copied, gathered", bandwidth),
         _command("matmul", "operations a second of matrix products, by type", matmul),
         _command("decode", "step times of a model's layers, weights and cache apart", DECODE),

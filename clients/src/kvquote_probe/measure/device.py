@@ -22,7 +22,10 @@ _M_MMAP_THRESHOLD = -3
 _MAPPED_FROM_BYTES = 64 * 1024
 """Tensors from this size on are mappings of their own, whose pages are counted as soon as they are written."""
 _in_name = re.compile(r" MIG (\S+)$").search
-_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory", "ALLOC_FAILED", "std::bad_alloc")
+_OUT_OF_MEMORY = (
+    *("out of memory", "can't allocate memory", "cannot allocate memory", "ALLOC_FAILED", "std::bad_alloc"),
+    "could not create a primitive",  # oneDNN, where there is no room for the code that it writes
+)
 IDLE_BYTES = 1 << 30
 """Held on a card that nobody uses: its context and what the driver keeps, 0.3 to 0.9 GiB where it was looked at."""
 

@@ -64,7 +64,7 @@ class Layer:
 
         self._attention, self._feed, self.hidden_size = plan.attention, plan.feed_forward, plan.hidden_size
         a, d = plan.attention, plan.hidden_size
-        self.cache = torch.empty(cache_elements, dtype=kind, device=place).normal_()
+        self.cache = torch.empty(cache_elements, dtype=kind, device=place)
         widths = _input_widths(a)
         self._split = widths
         self._inputs = weight(sum(widths), d, kind, place)

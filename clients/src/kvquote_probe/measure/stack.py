@@ -75,6 +75,8 @@ def _built(
         Layer(plan, kind, device.place, cache_elements=cached * plan.cache_elements, experts_kept=kept)
         for _ in range(max(arguments["layers"]))
     ]
+    for layer in made:
+        layer.cache.normal_()
     return made, spreads
 
 

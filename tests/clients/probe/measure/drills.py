@@ -59,6 +59,7 @@ def attention_against_reference(arguments: Arguments, _: Say) -> dict[str, float
     plan = LayerPlan.from_arguments(arguments["plan"])
     torch.manual_seed(0)
     layer = Layer(plan, torch.float32, "cpu", cache_elements=4096, experts_kept=plan.feed_forward.experts)
+    layer.cache.normal_()
     with torch.inference_mode():
         return {"decode": _decode_difference(layer, plan), "prefill": _prefill_difference(plan)}
 

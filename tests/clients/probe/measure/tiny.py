@@ -15,6 +15,15 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "num_key_value_heads": 8,
         "torch_dtype": "float16",
     },
+    "wide": {
+        **_SHARED,
+        "model_type": "llama",
+        "hidden_size": 256,
+        "num_hidden_layers": 6,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 8,
+        "torch_dtype": "float16",
+    },
     "grouped": {
         **_SHARED,
         "model_type": "llama",
