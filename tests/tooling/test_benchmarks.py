@@ -24,6 +24,7 @@ BARRED = {
     "memory": 2,
     "start": 3,
     "catalog": 11,
+    "client": 2,
     "probe": 2,
 }
 

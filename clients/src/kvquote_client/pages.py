@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kvquote_client.errors import BadAnswer
 from kvquote_client.reading import Answer, read
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 Row = TypeVar("Row", bound=Answer)
 
 
-class Page(NamedTuple, Generic[Row]):
+@dataclass(frozen=True)
+class Page(Generic[Row]):
     """One page; `catalog_revision` is None in lists that are none of the catalog."""
 
     items: tuple[Row, ...]

@@ -69,6 +69,8 @@ def _client(asked: argparse.Namespace) -> Client:
     from kvquote_client.transport import DEFAULT_RETRIES, DEFAULT_TIMEOUT_SECONDS
 
     if asked.local:
+        if asked.url:
+            raise InvalidInput("--local asks no --url: one of them")
         from kvquote_client.local import local_client
 
         return local_client(asked.database)
