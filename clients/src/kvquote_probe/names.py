@@ -1,8 +1,9 @@
 """Texts that may leave the machine: names that somebody published, never a path, an address or an identity.
 
 What an engine is started with is often a folder. Its last component is taken for a model's name only where it looks
-like one that was published: it says how many parameters the model has, as hub names do. Anything else becomes null,
-since a folder called after a customer or a person says more than a measurement needs.
+like one that was published: it says how many parameters the model has, as hub names do. So is a name without an owner,
+which may be a folder as well. Anything else becomes null, since a folder called after a customer or a person says more
+than a measurement needs; whoever starts the probe can say the name.
 """
 
 from __future__ import annotations
@@ -48,8 +49,6 @@ def model_name(given: object) -> ModelName:
         return _file_name(text)
     if _hub_id(text) and text.partition("/")[0].lower() not in _FOLDERS:
         return ModelName(text)
-    if "/" not in text and "\\" not in text:
-        return ModelName(text if _bare(text) else None)
     return ModelName(_from_path(re.split(r"[/\\]+", text)))
 
 

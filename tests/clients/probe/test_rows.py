@@ -18,7 +18,7 @@ MOMENT = datetime(2026, 11, 30, 12, 0, 0, 250_000, UTC)
 PUBLISHED = [
     ("meta-llama/Llama-3.1-8B-Instruct", ModelName("meta-llama/Llama-3.1-8B-Instruct")),
     ("Llama-3.1-8B", ModelName("Llama-3.1-8B")),
-    ("gpt2", ModelName("gpt2")),
+    ("opt-125m", ModelName("opt-125m")),
     ("/data/models/Qwen2.5-7B-Instruct/", ModelName("Qwen2.5-7B-Instruct")),
     ("models/Qwen3-30B-A3B", ModelName("Qwen3-30B-A3B")),
     ("/root/.cache/huggingface/hub/models--Qwen--Qwen3-8B/snapshots/abc123", ModelName("Qwen/Qwen3-8B")),
@@ -32,6 +32,7 @@ PUBLISHED = [
 PRIVATE = [
     "/home/ada/finetunes/acme-support-bot",
     "models/acme-support-bot",
+    "acme-support-bot",
     "./checkpoint-5000",
     "~/llama",
     "s3://bucket/Llama-3.1-8B",

@@ -36,8 +36,9 @@ class Interrupts:
 
     @contextmanager
     def heard(self) -> Iterator[None]:
-        """Listen; whatever handled the signals before does so again afterwards."""
-        former = {number: signal.signal(number, self._on_signal) for number in ENDING}
+        """Listen; whatever handled the signals before does so again afterwards. What nohup ignores stays ignored."""
+        listened = [number for number in ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+        former = {number: signal.signal(number, self._on_signal) for number in listened}
         try:
             yield
         finally:

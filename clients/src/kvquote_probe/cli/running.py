@@ -89,7 +89,14 @@ class Run:
         tell(f"plan: keep each result in {self._args.spool or default_folder()}, {sends}")
 
     def _measured(self, spool: Spool, commands: Asked) -> Code:
-        codes = [self._one(spool, *one) for one in commands.values()]
+        codes, spare = [], 0.0
+        for command, args, seconds in commands.values():
+            # What one measurement leaves of its time is the next one's.
+            started = time.monotonic()
+            limit = None if seconds is None else seconds + spare
+            args.budget = limit
+            codes.append(self._one(spool, command, args, limit))
+            spare = 0.0 if limit is None else max(0.0, limit - (time.monotonic() - started))
         if len(codes) > 1 and Code.NOTHING in codes and set(codes) != {Code.NOTHING}:
             return Code.PARTLY
         return gravest(*codes)
