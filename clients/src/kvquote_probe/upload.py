@@ -45,9 +45,7 @@ _MOST_LONE = 20
 class Exchange(Protocol):
     """What sends a request once: `kvquote_client.Transport` made with `retries=0`."""
 
-    def request(
-        self, method: str, path: str, *, data: bytes, headers: Mapping[str, str], repeat: bool
-    ) -> Reply:  # pragma: no cover
+    def request(self, method: str, path: str, *, data: bytes, headers: Mapping[str, str], repeat: bool) -> Reply:
         """The answer below 400, else an error of `kvquote_client`."""
         ...
 

@@ -1,14 +1,17 @@
 """Measurements for tests of the command line: they need no torch and do as they are told."""
 
+import json
 import os
 import subprocess
 import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from kvquote_probe.commands import Command, MeasureError, Say
 from kvquote_probe.readings import Reading
+from kvquote_probe.spool import Spool
 
 Drill = Callable[[Namespace, Say], Iterator[Reading]]
 
@@ -23,6 +26,12 @@ def command(name: str, run: Drill, *options: str) -> Command:
             parser.add_argument(f"--{option}")
 
     return Command(name, f"the drill {name}", lambda _args: [f"do {name}"], run, add_arguments)
+
+
+def kept(folder: Path) -> list[float]:
+    """The values that wait in a spool, the oldest first."""
+    with Spool(folder) as spool:
+        return [json.loads(row.text)["values"]["bytes_per_second"] for row in spool.batch()]
 
 
 def two(_args: Namespace, say: Say) -> Iterator[Reading]:

@@ -1,11 +1,6 @@
 """`kvquote-probe`: what it prints, keeps and sends, and how it ends."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,56 +14,12 @@ from kvquote_probe.commands import Say, Share
 from kvquote_probe.readings import Reading
 from kvquote_probe.spool import Spool
 from tests.clients.probe import drills
-from tests.clients.probe.drills import command
-from tests.clients.probe.engine.fake_engine import FakeEngine, fake_engine
-from tests.clients.probe.engine.servers import VLLM_0_11, VLLM_0_24, served
-from tests.clients.probe.fake_service import FakeService, fake_service, status
+from tests.clients.probe.drills import command, kept
+from tests.clients.probe.fake_service import FakeService, status
 
 ROOT = Path(__file__).parents[3]
+pytestmark = pytest.mark.usefixtures("environment")
 Captured = pytest.CaptureFixture[str]
-
-
-@pytest.fixture(autouse=True)
-def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No service is named, and the usual spool is a folder of the test's own."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    for name in ("KVQUOTE_URL", "KVQUOTE_TOKEN", "KVQUOTE_ENGINE_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "state" / "kvquote"
-
-
-@pytest.fixture
-def service() -> Iterator[FakeService]:
-    with fake_service() as service:
-        yield service
-
-
-@pytest.fixture
-def engine() -> Iterator[FakeEngine]:
-    with fake_engine() as engine:
-        engine.pages = served(VLLM_0_24)
-        yield engine
-
-
-@pytest.fixture
-def offer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """`offer(two=two)`: these measurements instead of those with torch, all of them in `all`."""
-
-    def replace(options: tuple[str, ...] = (), **runs: drills.Drill) -> None:
-        commands = {name: command(name, run, *options) for name, run in runs.items()}
-        shares = [Share(name, 1 / len(runs)) for name in runs]
-        monkeypatch.setattr("kvquote_probe.cli.known_words", lambda _words: Words(commands, shares))
-
-    return replace
-
-
-def kept(folder: Path) -> list[float]:
-    with Spool(folder) as spool:
-        return [json.loads(row.text)["values"]["bytes_per_second"] for row in spool.batch()]
 
 
 def test_it_measures_keeps_and_tells(offer: Callable[..., None], folder: Path, capsys: Captured) -> None:
@@ -303,139 +254,6 @@ def test_all_hands_each_option_to_those_that_have_it(monkeypatch: pytest.MonkeyP
     assert 7.0 < seen[1][2] < 8.0
     with pytest.raises(SystemExit):
         main(["all", "--bogus", "1"])
-
-
-def ended(words: list[str], number: signal.Signals, said: str) -> tuple[int, list[str]]:
-    """Start the probe, send it a signal once it has said something, and see how it ends."""
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'clients/src'}"}
-    command = [sys.executable, "-m", "tests.clients.probe.drills", *words]
-    with subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        lines = []
-        for line in process.stderr:
-            lines.append(line)
-            if said in line:
-                process.send_signal(number)
-        return process.wait(20), lines
-
-
-def runs(process: int) -> bool:
-    """Whether a process is there and more than a status that nobody has asked for."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-@pytest.mark.parametrize("number, status", [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_leaves_the_spool_whole_and_no_process_behind(
-    folder: Path, number: signal.Signals, status: int
-) -> None:
-    found, lines = ended(["with_children"], number, "pids")
-
-    pids = [int(pid) for line in lines if "pids" in line for pid in line.split()[1:]]
-    assert found == status
-    assert len(pids) == 3
-    assert [pid for pid in pids if runs(pid)] == []
-    assert kept(folder) == [7.0]
-
-
-def test_a_signal_while_a_result_is_kept_waits_until_it_is(
-    offer: Callable[..., None], folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    add = Spool.add
-
-    def slowly(spool: Spool, rows: object) -> None:
-        signal.raise_signal(signal.SIGTERM)
-        time.sleep(0.01)
-        add(spool, rows)  # type: ignore[arg-type]
-
-    offer(two=drills.two)
-    monkeypatch.setattr(Spool, "add", slowly)
-
-    assert main(["two"]) == 143
-    assert kept(folder) == [1.0]
-
-
-def test_what_nohup_ignores_stays_ignored(offer: Callable[..., None]) -> None:
-    seen: list[object] = []
-
-    def looking(_args: Namespace, _say: Say) -> Iterator[Reading]:
-        seen.append(signal.getsignal(signal.SIGHUP))
-        yield drills.reading(1.0)
-
-    offer(looking=looking)
-    former = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        main(["looking"])
-    finally:
-        signal.signal(signal.SIGHUP, former)
-
-    assert seen == [signal.SIG_IGN]
-
-
-def test_signals_are_handled_as_before_afterwards(offer: Callable[..., None]) -> None:
-    offer(two=drills.two)
-    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
-
-    main(["two"])
-
-    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)] == before
-
-
-def test_an_engine_is_read_and_its_capacity_sent(engine: FakeEngine, service: FakeService, capsys: Captured) -> None:
-    words = ["engine", engine.url, "--gpu", "NVIDIA L4", "--tensor-parallel", "2", "--url", service.url, "--json"]
-
-    assert main(words) == Code.DONE
-
-    (row,) = service.rows.values()
-    assert json.loads(capsys.readouterr().out) == row
-    assert row["values"] == VLLM_0_24.values
-    assert row["gpu"] == {"name": "NVIDIA L4", "count": 2}
-    assert row["setup"] == {**VLLM_0_24.setup, "tensor_parallel": 2}
-    assert row["software"]["engine_version"] == "0.24.0"
-
-
-def test_the_token_of_the_service_is_not_for_the_engine(
-    engine: FakeEngine, service: FakeService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KVQUOTE_TOKEN", "kvq_secret")
-    monkeypatch.setenv("KVQUOTE_ENGINE_TOKEN", "sk-engine")
-
-    main(["engine", engine.url, "--url", service.url])
-
-    assert engine.tokens == {"Bearer sk-engine"}
-    assert service.headers_seen[0]["Authorization"] == "Bearer kvq_secret"
-
-
-def test_an_engine_that_is_none_is_said(service: FakeService, capsys: Captured) -> None:
-    assert main(["engine", service.url]) == Code.NOTHING
-    assert "is none of vllm" in capsys.readouterr().err
-
-
-def test_a_path_is_no_model_to_tell(engine: FakeEngine, capsys: Captured) -> None:
-    assert main(["engine", engine.url, "--model", "/home/ada/x"]) == Code.NOTHING
-    assert "--model is to be a published name" in capsys.readouterr().err
-
-
-def test_blocks_are_counted_where_a_person_says_that_caches_are_alike(engine: FakeEngine) -> None:
-    engine.pages = served(VLLM_0_11)
-
-    assert main(["engine", engine.url]) == Code.NOTHING
-    assert main(["engine", engine.url, "--uniform-cache"]) == Code.DONE
-
-
-def test_neither_reading_engines_nor_uploading_loads_torch(engine: FakeEngine, service: FakeService) -> None:
-    script = (
-        "import sys\nsys.modules['torch'] = None\nfrom kvquote_probe.cli import main\n"
-        f"codes = [main(words.split()) for words in ('engine {engine.url}', 'upload --url {service.url}', 'status')]\n"
-        "print(codes, [name for name in sys.modules if name.startswith('kvquote_probe.measure')])"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "clients/src")}
-
-    told = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
-
-    assert told.stdout.splitlines()[-1] == "[0, 0, 0] []"
 
 
 def test_exit_statuses_are_all_told() -> None:
