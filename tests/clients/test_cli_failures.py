@@ -109,6 +109,20 @@ def test_a_reader_that_has_seen_enough_is_no_error(listed: str) -> None:
     assert run.returncode == 141
 
 
+@pytest.mark.parametrize(
+    "redirect, status, said",
+    [(">&-", 0, ""), ("2>&-", 0, ""), (">/dev/full", 4, "No space left")],
+    ids=["no-output", "no-errors", "a-full-disk"],
+)
+def test_a_place_that_takes_no_output_is_no_traceback(redirect: str, status: int, said: str, listed: str) -> None:
+    command = f"{sys.executable} -m kvquote_client gpus --url {listed} {redirect}"
+    ran = subprocess.run(["sh", "-c", command], env=environment(), capture_output=True, text=True, check=False)
+
+    assert ran.returncode == status
+    assert said in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
 def test_a_terminal_that_knows_only_ascii_is_given_ascii(listed: str) -> None:
     words = [*COMMAND, "gpus", "--url", listed]
     ran = subprocess.run(words, env=environment(PYTHONIOENCODING="ascii"), capture_output=True, check=True)

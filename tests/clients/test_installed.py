@@ -29,7 +29,7 @@ def ran(*words: object) -> str:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder]
+    build: list[str | Path] = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder]
     subprocess.run(build, cwd=CLIENTS, check=True, capture_output=True)
     (made,) = folder.glob("*.whl")
     return made
@@ -110,7 +110,7 @@ def test_the_command_asks_a_service(environment: Path, service_url: str) -> None
 
 
 def test_the_command_says_that_local_needs_the_service(environment: Path) -> None:
-    command = [environment / "bin/kvquote", "gpus", "--local"]
+    command: list[str | Path] = [environment / "bin/kvquote", "gpus", "--local"]
     run = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", env={"PATH": "/usr/bin"})
 
     assert run.returncode == 4

@@ -38,7 +38,11 @@ def test_a_list_that_leads_in_a_circle_is_left(faulty: Faulty) -> None:
         list(client.gpus.list())
 
 
-@pytest.mark.parametrize("document", [[], {}, {"items": {}}, {"items": [5]}, {"items": [{"no": "id"}]}], ids=str)
+@pytest.mark.parametrize(
+    "document",
+    [[], {}, {"items": {}}, {"items": [5]}, {"items": [{"no": "id"}]}, {"items": [], "next_cursor": {"a": 1}}],
+    ids=str,
+)
 def test_what_is_no_list_is_called_so(faulty: Faulty, document: object) -> None:
     faulty.says(good(document))
 

@@ -182,6 +182,9 @@ def test_a_refusal_that_is_no_json_has_the_header_s_request_id(faulty: Faulty) -
         pytest.param(reply(200, b'{"max_seq'), id="broken-json"),
         pytest.param(reply(200, b"[" * 200_000), id="deep-json"),
         pytest.param(reply(200, b"\xff\xfe"), id="no-text"),
+        pytest.param(reply(200, b'{"max_sequences": NaN, "ledger": {}}'), id="nan"),
+        pytest.param(good({"max_sequences": "3", "ledger": {}}), id="a-text-for-a-number"),
+        pytest.param(good({"max_sequences": 3, "ledger": {}, "warnings": [5]}), id="a-number-for-a-text"),
         pytest.param(good([]), id="a-list"),
         pytest.param(good({"ok": True}), id="another-service"),
         pytest.param(reply(200, b""), id="nothing"),
@@ -243,6 +246,13 @@ def test_a_host_that_is_not_there_is_unreachable(url: str) -> None:
         "http://a:99999",
         "http://a/?q=1",
         "http:///x",
+        "http://a#",
+        "http://a?",
+        "http://a\\b",
+        "http://a b",
+        " http://a",
+        "http://a\n",
+        "http://a:0",
     ],
 )
 def test_what_is_no_address_is_said_at_once(url: str) -> None:
@@ -301,6 +311,14 @@ def test_what_json_does_not_know_is_never_sent(faulty: Faulty, value: object) ->
     with pytest.raises(InvalidInput):
         asked(faulty, "POST", json={"a": value})
     assert faulty.asked == []
+
+
+def test_a_proxy_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://me:secret@127.0.0.1:1")
+
+    with pytest.raises(Unreachable, match="the proxy before") as caught, Transport("http://a.example") as transport:
+        transport.request("GET", "/x")
+    assert "secret" not in str(caught.value)
 
 
 def test_a_closed_transport_opens_again(faulty: Faulty) -> None:

@@ -54,7 +54,7 @@ def local_client(database: str | None = None) -> Client:
         settings = service.settings.Settings(database_url=url, log_level="critical")
         app = service.app.create_app(settings)
     except Exception as error:
-        raise Unreachable(f"the local database cannot be used: {error}") from error
+        raise Unreachable(f"the local database cannot be used, --database names another: {error}") from error
     client = Client(_ADDRESS, retries=0)
     client.transport.session.mount(_ADDRESS, _InProcess(app))
     return client

@@ -55,10 +55,13 @@ class Pages(Generic[Row]):
                 raise BadAnswer(f"{self._path} leads in a circle: a cursor came twice")
             seen.add(cursor)
 
-    def _page(self, cursor: str | None) -> Page[Row]:
-        asked = {**self._filters, **({"cursor": cursor} if cursor else {})}
+    def _page(self, after: str | None) -> Page[Row]:
+        asked = {**self._filters, **({"cursor": after} if after else {})}
         body = self._transport.request("GET", self._path, params=asked).body
         if not isinstance(body, dict) or not isinstance(items := body.get("items"), list):
             raise BadAnswer(f"{self._path} answered no list: is {self._transport.url} a kvquote service?")
+        cursor = body.get("next_cursor")
+        if cursor is not None and not isinstance(cursor, str):
+            raise BadAnswer(f"{self._path} names {cursor!r:.60} as the next page")
         rows = tuple([read(self._kind, item) for item in items])
-        return Page(rows, body.get("next_cursor"), body.get("catalog_revision"))
+        return Page(rows, cursor, body.get("catalog_revision"))

@@ -13,7 +13,7 @@ import random
 import re
 import time
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 from urllib.parse import urlsplit
 
 import requests
@@ -41,7 +41,16 @@ _FIRST_WAIT_SECONDS: Final = 0.2
 _LONGEST_WAIT_SECONDS: Final = 20.0
 _LARGEST_ANSWER_BYTES: Final = 256 * 1024 * 1024
 _CHUNK_BYTES: Final = 1024 * 1024
+# Where libraries disagree about which host is meant, or what follows the path.
+_NO_ADDRESS: Final = re.compile(r"[\s\\\"<>^`{|}?#]")
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number in JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_no_number)
 
 
 class Reply(NamedTuple):
@@ -80,7 +89,8 @@ class Transport:
         self.session = requests.Session()
         self.session.headers.update({"Accept": "application/json", "User-Agent": user_agent})
         # A proxy cannot reach what only this machine sees.
-        self.session.trust_env = not (self.url.startswith("http:") and urlsplit(self.url).hostname in _LOOPBACK)
+        parts = urlsplit(self.url)
+        self.session.trust_env = parts.scheme != "http" or parts.hostname not in _LOOPBACK
         self.session.auth = _Bearer(token)
 
     def __enter__(self) -> Self:
@@ -177,7 +187,7 @@ def checked_url(url: str) -> str:
         raise InvalidInput(f"{url!r} is no address: {error}") from error
     if parts.username is not None or parts.password is not None:
         raise InvalidInput("an address with a user or a password in it ends up in logs; there is `token` for that")
-    if parts.scheme not in {"http", "https"} or not named or parts.query or parts.fragment:
+    if parts.scheme not in {"http", "https"} or not named or not url.isprintable() or _NO_ADDRESS.search(url):
         raise InvalidInput(f"{url!r} is no address of a service; one looks like http://127.0.0.1:8000")
     return url.rstrip("/")
 
@@ -213,7 +223,7 @@ def _parsed(reply: requests.Response, body: bytes) -> object:
         return None
     if kind == "application/json" or kind.endswith("+json"):
         try:
-            return json.loads(body)
+            return _DECODER.decode(body.decode("utf-8-sig"))
         except (ValueError, RecursionError) as error:
             if reply.status_code >= HTTPStatus.BAD_REQUEST:
                 return None
@@ -243,8 +253,9 @@ def _wait_seconds(failure: Refused | Unreachable, tries: int, *, safe: bool) -> 
 
 def _unreachable(url: str, error: Exception) -> Unreachable:
     cause = _cause(error)
-    words = re.sub(r"^HTTPS?Connection(Pool)?\(.*?\): ", "", str(cause)) or type(cause).__name__
-    failure = Unreachable(f"{url} does not answer: {words}")
+    words = re.sub(r"^HTTPS?Connection(Pool)?\(.*?\): ", "", str(cause)).strip() or type(cause).__name__
+    who = f"the proxy before {url}" if isinstance(error, requests.exceptions.ProxyError) else url
+    failure = Unreachable(f"{who} does not answer: {words}")
     failure.__cause__ = error
     failure.not_begun = isinstance(error, requests.ConnectTimeout) or isinstance(cause, NewConnectionError)
     failure.may_pass = not isinstance(error, requests.exceptions.SSLError | requests.exceptions.InvalidURL)

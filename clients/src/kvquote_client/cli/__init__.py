@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kvquote_client import __version__
@@ -32,19 +33,34 @@ _PIPE_CLOSED: Final = 141
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and say how it ended."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError):
-            stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a stand-in for a stream may not
+    _open_streams()
     try:
         status = _run(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read has seen enough; at exit Python would flush once more, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read has seen enough.
+        _write_no_more()
         return _PIPE_CLOSED
     except KeyboardInterrupt:
         return _INTERRUPTED
+    except OSError as error:
+        _write_no_more()
+        return _complain(f"cannot write: {error.strerror or error}", NO_ANSWER)
     return status
+
+
+def _open_streams() -> None:
+    """A stream that whoever started this has closed goes nowhere; a character that one cannot write becomes a `?`."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - as long as the process
+        with suppress(AttributeError):
+            getattr(sys, name).reconfigure(errors="replace")
+
+
+def _write_no_more() -> None:
+    """What is left would be written as Python ends, with a complaint that it cannot be."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(words: list[str]) -> int:
@@ -77,8 +93,8 @@ def _client(asked: argparse.Namespace) -> Client:
     if asked.database:
         raise InvalidInput("--database is what --local asks; without --local the service has its own")
     return Client(
-        asked.url or os.environ.get("KVQUOTE_URL") or DEFAULT_URL,
-        asked.token or os.environ.get("KVQUOTE_TOKEN") or None,
+        asked.url or os.environ.get("KVQUOTE_URL", "").strip() or DEFAULT_URL,
+        asked.token or os.environ.get("KVQUOTE_TOKEN", "").strip() or None,
         timeout=asked.timeout or DEFAULT_TIMEOUT_SECONDS,
         retries=DEFAULT_RETRIES if asked.retries is None else asked.retries,
         user_agent=f"kvquote/{__version__}",

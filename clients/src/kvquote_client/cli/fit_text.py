@@ -46,12 +46,12 @@ def lines(answer: FitAnswer, screen: Screen, *, why: bool = False) -> list[str]:
 
 def heading(answer: Quoted, screen: Screen) -> str:
     """Which model on which GPU under which engine."""
-    gpu = f"{answer.gpu.count} × {answer.gpu.name}" if answer.gpu else f"{size(_memory(answer))} a GPU"
+    gpu = f"{said(answer.gpu.count)} × {said(answer.gpu.name)}" if answer.gpu else f"{size(_memory(answer))} a GPU"
     engine = " ".join(filter(None, (answer.engine.name, answer.engine.version)))
     under = "no engine, a textbook's arithmetic" if answer.engine.name == "none" else engine
     asked = answer.question or {}
     formats = f"weights in {said(asked.get('weight_dtype'))}, cache in {said(asked.get('kv_dtype'))}"
-    return screen.text(f"{answer.model.name} on {gpu}: {under}; {formats}")
+    return screen.text(f"{said(answer.model.name)} on {gpu}: {under}; {formats}")
 
 
 def notes(answer: Quoted, screen: Screen, *, why: bool) -> list[str]:

@@ -35,7 +35,7 @@ def flat(answer: Quoted) -> dict[str, Any]:
         elif each.name in _figures(type(answer)):
             row[each.name] = answer.raw.get(each.name)
     ledger = answer.raw.get("ledger") or {}
-    row.update({f"ledger.{part['name']}_bytes": part["bytes"] for part in ledger.get("parts", ())})
+    row.update({f"ledger.{part.get('name')}_bytes": part.get("bytes") for part in ledger.get("parts") or ()})
     return row
 
 
