@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from typing import Protocol
 
-from kvquote_probe.commands import Command, Say
+from kvquote_probe.commands import Command, Say, Share
 from kvquote_probe.measure import allreduce, bandwidth, ceiling, facts, kv, matmul
 from kvquote_probe.measure.setting import Bench, add_device_arguments, bench_for
 from kvquote_probe.measure.steps import DECODE, PREFILL
@@ -53,3 +53,14 @@ COMMANDS = {
     )
 }
 """All of them, by name."""
+
+ALL = (
+    Share("device", 0.02),
+    Share("bandwidth", 0.1),
+    Share("matmul", 0.18),
+    Share("kv", 0.1),
+    Share("decode", 0.25),
+    Share("prefill", 0.15),
+    Share("ceiling", 0.2),
+)
+"""What `all` runs, in order: what needs no model first. Sums over ranks need two cards and are asked for by name."""

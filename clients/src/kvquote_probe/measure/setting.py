@@ -16,6 +16,7 @@ from kvquote_probe.readings import Reading
 
 _LOOK = "kvquote_probe.measure.look:look"
 DEFAULT_FRACTION = 0.9
+_SET_SHARE = 0.15
 
 
 def add_device_arguments(parser: ArgumentParser) -> None:
@@ -37,8 +38,10 @@ def add_effort_arguments(parser: ArgumentParser) -> None:
 
 
 def effort_of(args: Namespace) -> dict[str, float]:
-    """The same for an experiment."""
-    return {"samples": args.samples, "warm_up_seconds": args.warm_up, "seconds": args.seconds}
+    """The same for an experiment; of a command's whole time a set takes a part, since there are several."""
+    budget = getattr(args, "budget", None)
+    seconds = args.seconds if budget is None else min(args.seconds, budget * _SET_SHARE)
+    return {"samples": args.samples, "warm_up_seconds": args.warm_up, "seconds": seconds}
 
 
 def whole_numbers(text: str) -> list[int]:

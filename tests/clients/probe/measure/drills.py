@@ -147,3 +147,43 @@ def routed_against_reference(arguments: Arguments, _: Say) -> float:
                 up = layer._active(flat[token] @ layer._experts_up[expert].t())
                 wanted[token] += up @ layer._experts_down[expert].t()
         return float((got - wanted * shares).abs().max())
+
+
+def card_told(arguments: Arguments, _: Say) -> dict[str, Any]:
+    """What is told of a card where torch's own functions give planted answers."""
+    from types import SimpleNamespace
+    from unittest import mock
+
+    import torch
+
+    from kvquote_probe.measure.device import Cuda
+    from kvquote_probe.measure.trial import _cap
+
+    major, minor = arguments["capability"]
+    properties = SimpleNamespace(name=arguments["name"], major=major, minor=minor, L2_cache_size=50 << 20, uuid="1-2")
+    events = [SimpleNamespace(record=lambda: None, synchronize=lambda: None, elapsed_time=lambda _: 250.0)] * 2
+    planted: dict[str, Any] = {
+        "is_available": lambda: True,
+        "device_count": lambda: 1,
+        "set_device": lambda _: None,
+        "get_device_properties": lambda _: properties,
+        "mem_get_info": lambda _: (72 * GIB, 80 * GIB),
+        "synchronize": lambda *_: None,
+        "memory_stats": lambda _: {f"{name}_bytes.all.current": at + 1 for at, name in enumerate(_COUNTED)},
+        "Event": mock.Mock(side_effect=events),
+        "set_per_process_memory_fraction": mock.Mock(),
+    }
+    with mock.patch.multiple(torch.cuda, **planted):
+        device = Cuda("cuda:0")
+        _cap(device, {"usable_bytes": 40 * GIB})
+        return {
+            "gpu": device.gpu(),
+            "held_bytes": device.held_bytes(),
+            "counters": device.counters(),
+            "seconds": device.seconds(lambda: None),
+            "cap": torch.cuda.set_per_process_memory_fraction.call_args.args[0],
+        }
+
+
+GIB = 1 << 30
+_COUNTED = ("requested", "allocated", "reserved")
