@@ -12,6 +12,12 @@ from zipfile import ZipFile
 import pytest
 from packaging.requirements import Requirement
 
+from tests.api.probing import H100, new_lab
+from tests.clients import serving
+from tests.clients.probe.engine.fake_engine import fake_engine
+from tests.clients.probe.engine.servers import VLLM_0_24
+from tests.clients.probe.engine.servers import served as engine_pages
+from tests.databases import Databases
 from tests.tooling.repository import ROOT
 
 CLIENTS = ROOT / "clients"
@@ -41,18 +47,8 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("installed") / "venv"
     uv = Path(sys.executable).with_name("uv")
     subprocess.run([uv, "venv", "--quiet", "--offline", "--python", sys.executable, folder], check=True)
-    install = [
-        uv,
-        "pip",
-        "install",
-        "--quiet",
-        "--offline",
-        "--no-deps",
-        "--no-cache",
-        "--python",
-        folder / "bin/python",
-    ]
-    subprocess.run([*install, wheel], check=True)
+    options = ("--quiet", "--offline", "--no-deps", "--no-cache", "--python", str(folder / "bin/python"))
+    subprocess.run([uv, "pip", "install", *options, str(wheel)], check=True)
     (packages,) = folder.glob("lib/python*/site-packages")
     for path in needed_files():
         if not (packages / path.name).exists():
@@ -107,6 +103,16 @@ def test_the_command_asks_a_service(environment: Path, service_url: str) -> None
     printed = ran(environment / "bin/kvquote", "fit", *QUESTION, "--json", "--url", service_url)
 
     assert json.loads(printed)["max_sequences"] == 28
+
+
+def test_the_probe_reads_an_engine_and_tells_a_service(environment: Path, sqlite: Databases, tmp_path: Path) -> None:
+    with fake_engine() as engine, sqlite.migrated() as url, new_lab(url) as lab, serving.served(lab.app) as address:
+        engine.pages = engine_pages(VLLM_0_24)
+        token = lab.probe["Authorization"].removeprefix("Bearer ")
+        places = ("--spool", tmp_path, "--url", address, "--token", token)
+        ran(environment / "bin/kvquote-probe", "engine", engine.url, "--gpu", H100, *places)
+
+        assert [row["kind"] for row in lab.listed()] == ["engine_capacity"]
 
 
 def test_the_command_says_that_local_needs_the_service(environment: Path) -> None:
