@@ -130,8 +130,7 @@ class Case:
 def _case(args: Namespace, bench: Bench) -> Case:
     form = model_form(bench.service, asked_for(args))
     context = args.context or min(_DEFAULT_CONTEXT_TOKENS, form.context_tokens or _DEFAULT_CONTEXT_TOKENS)
-    usable = int(min(bench.total_bytes * args.fraction, bench.free_bytes))
-    usable -= 0 if bench.on_cpu else min(usable, bench.facts["values"]["context_bytes"])
+    usable = _usable_bytes(bench, args.fraction)
     types = {"kv_dtype": args.kv_dtype, "weight_dtype": args.weight_dtype}
     asked = {**form.question, **{name: value for name, value in types.items() if value}}
     answer = quoted(
@@ -150,6 +149,12 @@ def _case(args: Namespace, bench: Bench) -> Case:
         usable_bytes=usable,
         predicted=answer["max_sequences"],
     )
+
+
+def _usable_bytes(bench: Bench, fraction: float) -> int:
+    """For weights and caches: within the share and what is free; a card's context is inside the share too."""
+    context = 0 if bench.on_cpu else bench.facts["values"]["context_bytes"]
+    return max(0, int(min(bench.total_bytes * fraction - context, bench.free_bytes)))
 
 
 def _found(bench: Bench, case: Case, told: Mapping[str, Any], precision: float, say: Say) -> Ceiling:

@@ -22,6 +22,7 @@ from kvquote_probe.measure.asking import (
 )
 from kvquote_probe.measure.cache import Part, allocated, parts
 from kvquote_probe.measure.device import opened, refuse_if_used, touch
+from kvquote_probe.measure.form import ModelForm
 from kvquote_probe.measure.setting import Bench
 from kvquote_probe.readings import Reading
 
@@ -52,7 +53,8 @@ def measure(args: Namespace, say: Say, bench: Bench) -> Iterator[Reading]:
     answer = quoted(bench.service, question)
     kv_dtype = answer["question"]["kv_dtype"]
     formats = cache_formats(bench.service, kv_dtype)
-    contexts = _contexts(args.context or min(_DEFAULT_CONTEXT_TOKENS, form.context_tokens or _DEFAULT_CONTEXT_TOKENS))
+    longest = args.context or min(_DEFAULT_CONTEXT_TOKENS, form.context_tokens or _DEFAULT_CONTEXT_TOKENS)
+    contexts = compared_contexts(form, longest)
     pools = [parts(form, *formats, context) for context in contexts]
     sequences = args.sequences or _sequences(pools[1], bench, args.fraction)
     found = [_pool(bench, pool, sequences, say) for pool in pools]
@@ -63,10 +65,12 @@ def measure(args: Namespace, say: Say, bench: Bench) -> Iterator[Reading]:
     yield bench.reading("kv_allocation", values, setup, [float(values["bytes_per_token"])])
 
 
-def _contexts(largest: int) -> tuple[int, int]:
-    if largest < 2:  # noqa: PLR2004  # two lengths are needed
+def compared_contexts(form: ModelForm, longest: int) -> tuple[int, int]:
+    """Two lengths between which every kind either grows or does not: no window ends between them."""
+    if longest < 2:  # noqa: PLR2004  # two lengths are needed
         raise MeasureError("--context must be at least 2 tokens.")
-    return max(1, largest // 4), largest
+    windows = [g.window_tokens for g in form.caches if g.window_tokens is not None and g.kind != "cross"]
+    return max(1, longest // 4, *(window for window in windows if window < longest)), longest
 
 
 def _sequences(pool: list[Part], bench: Bench, fraction: float) -> int:

@@ -222,8 +222,13 @@ def _causal(query: Tensor, keys: Tensor, values: Tensor, a: Attention) -> Tensor
     found = []
     for begin, end, first in _blocks(tokens, window, chunked=a.kind == "chunked"):
         mask = _banded(end - begin, end - first, window, query.device)
-        block = (query[:, :, begin:end], keys[:, :, first:end], values[:, :, first:end])
-        found.append(functional.scaled_dot_product_attention(*block, attn_mask=mask, enable_gqa=grouped))
+        # A group's heads stand as rows of one query: no kernel but the slow one takes a mask and groups together.
+        block = query[:, :, begin:end].reshape(len(query), keys.shape[1], -1, query.shape[-1])
+        mask = mask.repeat(query.shape[1] // keys.shape[1], 1)
+        seen = functional.scaled_dot_product_attention(
+            block, keys[:, :, first:end], values[:, :, first:end], attn_mask=mask
+        )
+        found.append(seen.reshape(*query.shape[:2], end - begin, -1))
     return torch.cat(found, 2)
 
 

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, Any
 
 from kvquote_probe.commands import MeasureError, Say
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _FRAME = "kvquote_probe.measure.cradle"
-_STOP_SECONDS = 5.0
+_STOP_SECONDS = 30.0
 
 
 class ExperimentDied(MeasureError):
@@ -85,10 +85,11 @@ class Nursery:
         if process is None:
             return
         _kill_all(process.pid)
-        process.wait(_STOP_SECONDS)
+        with suppress(subprocess.TimeoutExpired):  # a card's driver may hold a process for longer
+            process.wait(_STOP_SECONDS)
         for stream in (process.stdin, process.stdout):
             if stream is not None:
-                with _ignored(BrokenPipeError):
+                with suppress(BrokenPipeError):
                     stream.close()
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -148,14 +149,6 @@ def _stop(number: int, _: object) -> None:
     raise SystemExit(128 + number)
 
 
-@contextmanager
-def _ignored(kind: type[Exception]) -> Iterator[None]:
-    try:
-        yield
-    except kind:
-        return
-
-
 def _environment() -> dict[str, str]:
     """Torch then asks the driver's library and not the runtime whether there is a GPU, which a fork survives."""
     return {"PYTORCH_NVML_BASED_CUDA_CHECK": "1", "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -199,5 +192,5 @@ def _death(status: int) -> str:
 
 def _kill_all(session: int) -> None:
     """The nursery leads a session: no other process of ours has its number."""
-    with _ignored(ProcessLookupError):
+    with suppress(ProcessLookupError):
         os.killpg(session, signal.SIGKILL)

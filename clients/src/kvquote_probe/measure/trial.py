@@ -81,9 +81,10 @@ def _step(arguments: Mapping[str, Any], device: Device, kept: list[Any]) -> None
             touch(made.cache)
             kept.append((made, plan))
     if sequences:
+        spreads = {plan: _spread(plan, sequences, device) for plan in plans}
         hidden = tables[0][torch.randint(vocabulary, (sequences,), device=device.place)]
         for made, plan in kept[1:]:
-            hidden = made.decode(hidden, context, _spread(plan, sequences, device))
+            hidden = made.decode(hidden, context, spreads[plan])
         # Engines sample from 32-bit scores.
         (hidden @ tables[-1].t()).float().softmax(-1).argmax(-1)
 

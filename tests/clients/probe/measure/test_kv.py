@@ -6,8 +6,10 @@ import pytest
 
 from kvquote_probe.commands import MeasureError
 from kvquote_probe.measure import kv
+from kvquote_probe.measure.asking import model_form
 from kvquote_probe.measure.setting import Bench, add_device_arguments
 from kvquote_probe.readings import Reading
+from tests.clients.probe.measure.conftest import AppService
 
 PAGE = 4096
 HEAP = 128 * 1024  # tensors below 64 KiB share pages of the heap
@@ -97,6 +99,21 @@ def test_a_model_that_keeps_a_vector_for_several_tokens_is_refused_by_name(bench
 def test_a_name_that_the_service_does_not_know_is_refused_in_its_words(bench: Bench) -> None:
     with pytest.raises(MeasureError, match="lama"):
         measured(bench, "--model lama-2-7b")
+
+
+@pytest.mark.parametrize(
+    "model, longest, expected",
+    [
+        ("gpt2", 1024, (256, 1024)),
+        ("gemma-3-270m-it", 4096, (1024, 4096)),
+        ("phi-3-mini-4k-instruct", 4096, (2047, 4096)),
+        ("phi-3-mini-4k-instruct", 2000, (500, 2000)),
+    ],
+)
+def test_no_window_ends_between_the_two_lengths(
+    service: AppService, model: str, longest: int, expected: tuple[int, int]
+) -> None:
+    assert kv.compared_contexts(model_form(service, {"model": model}), longest) == expected
 
 
 def test_a_plan_names_the_model_and_the_share() -> None:
