@@ -39,10 +39,13 @@ _UNTOUCHED: Final = frozenset({429, 503})
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _FIRST_WAIT_SECONDS: Final = 0.2
 _LONGEST_WAIT_SECONDS: Final = 20.0
+_LONGEST_ASKED_SECONDS: Final = 366 * 86400
 _LARGEST_ANSWER_BYTES: Final = 256 * 1024 * 1024
 _CHUNK_BYTES: Final = 1024 * 1024
 # Where libraries disagree about which host is meant, or what follows the path.
 _NO_ADDRESS: Final = re.compile(r"[\s\\\"<>^`{|}?#]")
+# urllib3 puts the connection before what happened to it; before release 2 as Python shows objects.
+_OBJECT: Final = re.compile(r"^(HTTPS?Connection(Pool)?\(.*?\)|<[\w.]+ object at \w+>): ")
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -199,6 +202,9 @@ def _whole(reply: requests.Response) -> bytes:
         size += len(piece)
         if size > _LARGEST_ANSWER_BYTES:
             raise BadAnswer(f"{reply.url} answered more than {_LARGEST_ANSWER_BYTES:,} bytes")
+    missing = getattr(reply.raw, "length_remaining", 0)
+    if missing:  # urllib3 before 2 leaves it at that
+        raise requests.ConnectionError(f"the answer ends {missing} bytes early")
     return b"".join(pieces)
 
 
@@ -234,7 +240,7 @@ def _parsed(reply: requests.Response, body: bytes) -> object:
 def _retry_after(reply: requests.Response) -> float | None:
     header = reply.headers.get("Retry-After")
     try:
-        return None if header is None else max(0.0, Retry().parse_retry_after(header))
+        return None if header is None else float(min(max(0, Retry().parse_retry_after(header)), _LONGEST_ASKED_SECONDS))
     except (InvalidHeader, ValueError, OverflowError):
         return None
 
@@ -253,7 +259,7 @@ def _wait_seconds(failure: Refused | Unreachable, tries: int, *, safe: bool) -> 
 
 def _unreachable(url: str, error: Exception) -> Unreachable:
     cause = _cause(error)
-    words = re.sub(r"^HTTPS?Connection(Pool)?\(.*?\): ", "", str(cause)).strip() or type(cause).__name__
+    words = _OBJECT.sub("", str(cause)).strip() or type(cause).__name__
     who = f"the proxy before {url}" if isinstance(error, requests.exceptions.ProxyError) else url
     failure = Unreachable(f"{who} does not answer: {words}")
     failure.__cause__ = error
