@@ -57,19 +57,21 @@ def plan(args: Namespace) -> list[str]:
 
 def run(args: Namespace, say: Say) -> Iterator[Reading]:
     """The readings of the engine or of its log. Raises MeasureError."""
-    setup = _setup(args)
     if args.log is not None:
-        yield from read_log(args.log, Told(gpu=_gpu(args, here=False), setup=setup))
+        yield from read_log(args.log, _told(args, say, here=False))
         return
     with closing(Site(args.address)) as site:
-        given = Told(
-            gpu=_gpu(args, here=site.is_here),
-            setup=setup,
-            uniform=args.uniform_cache,
-            is_uniform=partial(_asked_of_service, args, say) if args.url else unknown,
-            unified=args.kv_unified,
-        )
-        yield from read_engine(site, given, args.engine)
+        yield from read_engine(site, _told(args, say, here=site.is_here), args.engine)
+
+
+def _told(args: Namespace, say: Say, *, here: bool) -> Told:
+    return Told(
+        gpu=_gpu(args, here=here),
+        setup=_setup(args),
+        uniform=args.uniform_cache,
+        is_uniform=partial(_asked_of_service, args, say) if args.url else unknown,
+        unified=args.kv_unified,
+    )
 
 
 def _setup(args: Namespace) -> dict[str, Any]:

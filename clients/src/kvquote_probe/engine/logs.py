@@ -15,9 +15,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TextIO
 
+from kvquote_probe.engine import vllm
 from kvquote_probe.engine.figures import number_format, told
 from kvquote_probe.engine.site import EngineError
-from kvquote_probe.engine.telling import Told, reading
+from kvquote_probe.engine.telling import Told, reading, tokens_of_blocks
 from kvquote_probe.names import model_name, plain_text
 from kvquote_probe.readings import Reading
 
@@ -27,6 +28,7 @@ _VALUES = (
     *("kv_capacity_tokens", "kv_cache_bytes", "weight_bytes", "activation_bytes", "graph_bytes", "other_bytes"),
     *("blocks", "block_tokens", "max_concurrency"),
 )
+_SUFFICES = frozenset({"kv_capacity_tokens", "kv_cache_bytes"})
 _SETUP = (
     *("context_limit_tokens", "memory_utilization", "max_batched_tokens", "max_sequences_limit"),
     *("tensor_parallel", "pipeline_parallel", "data_parallel"),
@@ -44,13 +46,24 @@ def read_log(place: str, given: Told) -> list[Reading]:
         )
     if found.refusal is not None and "kv_capacity_tokens" not in found.said:
         raise EngineError(f"The engine did not start: {found.refusal.kind}, line {found.refusal.line:,}.")
-    values = {name: found.said[name].value for name in _VALUES if name in found.said}
-    if not {"kv_capacity_tokens", "kv_cache_bytes"} & values.keys():
+    values = _values(found, given)
+    if not _SUFFICES & values.keys():
         raise EngineError(
             f"{_called(place)} does not say what the cache holds. Give the whole log, from its first line on, of the "
             "process that runs the engine."
         )
     return [reading(found.engine, found.version, values, _setup(found.said), _device(found.said, given))]
+
+
+def _values(found: Any, given: Told) -> dict[str, Any]:  # noqa: ANN401 - the reading of a package that is found late
+    """What the log says, and the tokens of its blocks where it does not say them itself."""
+    values = {name: found.said[name].value for name in _VALUES if name in found.said}
+    if found.engine == vllm.NAME and not _SUFFICES & values.keys():
+        model = found.said["model"].value if "model" in found.said else None
+        blocks, block_tokens = values.get("blocks"), values.get("block_tokens")
+        tokens = tokens_of_blocks(blocks, block_tokens, model, vllm.as_of(found.version, given))
+        values["kv_capacity_tokens"] = tokens
+    return told(values)
 
 
 def _setup(said: Mapping[str, Any]) -> dict[str, Any]:

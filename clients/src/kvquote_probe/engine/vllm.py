@@ -49,7 +49,7 @@ def _reading(
         "data_parallel": replicas if replicas > 1 else None,
     }
     name = model.get("model")
-    values = _values(labels, lambda blocks, tokens: tokens_of_blocks(blocks, tokens, name, _as_of(version, given)))
+    values = _values(labels, lambda blocks, tokens: tokens_of_blocks(blocks, tokens, name, as_of(version, given)))
     return reading(NAME, version, values, setup, given)
 
 
@@ -67,8 +67,8 @@ def _values(labels: Mapping[str, str], tokens_of: Callable[[int | None, int | No
     }
 
 
-def _as_of(version: object, given: Told) -> Told:
-    """Before 0.8 there was one kind of block for all layers."""
+def as_of(version: object, given: Told) -> Told:
+    """What is told, by a release of vLLM: before 0.8 there was one kind of block for all layers."""
     found = re.match(r"v?0\.([0-7])(?:\.|$)", version) if isinstance(version, str) else None
     return Told(uniform=True) if found and given.uniform is None else given
 

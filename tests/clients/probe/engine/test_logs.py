@@ -62,6 +62,21 @@ def test_a_log_without_a_card_leaves_it_null(tmp_path: Path) -> None:
     assert reading_of(tmp_path, LOG.replace("gpu=", "board=")).gpu is None
 
 
+BLOCKS = "engine=vllm\nversion={}\nblocks=66210\nblock_tokens=16\n"
+
+
+def test_blocks_of_a_release_that_knew_one_kind_are_tokens(tmp_path: Path) -> None:
+    assert reading_of(tmp_path, BLOCKS.format("0.5.4")).values["kv_capacity_tokens"] == 1_059_360
+
+
+def test_blocks_of_a_release_that_may_mix_caches_are_not(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="--uniform-cache"):
+        reading_of(tmp_path, BLOCKS.format("0.11.0"))
+
+    uniform = Told(uniform=True)
+    assert reading_of(tmp_path, BLOCKS.format("0.11.0"), uniform).values["kv_capacity_tokens"] == 1_059_360
+
+
 def test_standard_input_is_read_whatever_its_bytes_are(monkeypatch: pytest.MonkeyPatch) -> None:
     given = io.BytesIO(b"\xff\xfe\x00 no text\n" + LOG.encode())
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=given))
