@@ -235,6 +235,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         ("fit", "a", "b", "--retries", "-1"),
         ("fit", "a", "b", "--database", "x.db"),
         ("fit", "\ud800", "b"),
+        ("fit", "a", "b", "--require", "0"),
+        ("gpus", "--local", "--url", "http://a"),
         ("gpus", "a10", "--vendor", "nvidia"),
         ("gpus", "--limit", "0"),
         ("gpus", "--", "vllm"),

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from kvquote_client.cli.listing import LISTINGS, entry_lines
-from kvquote_client.cli.options import Parser, add_table, given, whole
+from kvquote_client.cli.options import Parser, add_table, count, given
 from kvquote_client.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _LARGEST_PAGE: Final = 500
 def add_listing(name: str, parser: Parser) -> None:
     """`kvquote gpus` and its like."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="show this one alone; id, alias or hub id")
-    parser.add_argument("--limit", type=whole, metavar="N", help="show so many at most")
+    parser.add_argument("--limit", type=count, metavar="N", help="show so many at most")
     add_table(parser, "filters; several values with commas", LISTINGS[name].filters, leave_out=("limit", "cursor"))
     parser.set_defaults(run=partial(browse, name))
 
@@ -33,8 +33,6 @@ def browse(resource: str, asked: argparse.Namespace, client: Client, output: Out
         return _entry(resource, asked, client, output)
     filters = given(asked, LISTINGS[resource].filters)
     limit = filters.pop("limit", None)
-    if limit is not None and limit < 1:
-        raise InvalidInput("--limit must be 1 or more")
     found = getattr(client, resource).list(**filters, limit=min(limit or _LARGEST_PAGE, _LARGEST_PAGE))
     rows = [row.raw for row in islice(found, limit)]
     output.tell({"items": rows}, rows, LISTINGS[resource].lines(rows, output.screen))

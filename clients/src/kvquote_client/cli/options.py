@@ -98,6 +98,14 @@ def whole(text: str) -> int:
     return value
 
 
+def count(text: str) -> int:
+    """A whole number of at least 1."""
+    value = whole(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is less than 1")
+    return value
+
+
 def _sized(read: Callable[[str], float]) -> Callable[[str], float]:
     def size(text: str) -> float:
         matched = _SIZE.fullmatch(text.strip())

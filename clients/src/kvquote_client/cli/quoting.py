@@ -6,8 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kvquote_client.cli.figures import size, whole
-from kvquote_client.cli.options import Parser, add_table, given
-from kvquote_client.cli.options import whole as whole_number
+from kvquote_client.cli.options import Parser, add_table, count, given
 from kvquote_client.errors import InvalidInput, Refused, Unavailable
 from kvquote_client.question import Question, TrafficQuestion
 
@@ -27,7 +26,7 @@ _DASH: Final = "-"
 def add_fit(parser: Parser) -> None:
     """`kvquote fit`."""
     _add_names(parser, "MODEL", "GPU", Question)
-    parser.add_argument("--require", type=whole_number, metavar="N", help="end with 1 where fewer sequences can run")
+    parser.add_argument("--require", type=count, metavar="N", help="end with 1 where fewer sequences can run")
     parser.set_defaults(run=fit)
 
 
@@ -40,7 +39,7 @@ def add_traffic(parser: Parser) -> None:
 def add_compare(parser: Parser) -> None:
     """`kvquote compare`."""
     _add_names(parser, "MODEL,MODEL,…", "GPU,GPU,…", Question)
-    parser.add_argument("--require", type=whole_number, metavar="N", help="end with 1 where none can run so many")
+    parser.add_argument("--require", type=count, metavar="N", help="end with 1 where none can run so many")
     parser.set_defaults(run=compare)
 
 
