@@ -7,6 +7,7 @@ The service runs inside, on a fresh database with the catalog of catalog/. Rows 
 """
 
 import json
+import logging
 import sys
 import tempfile
 import threading
@@ -19,7 +20,8 @@ from typing import Any, NamedTuple
 from werkzeug.serving import make_server
 
 from kvquote_probe.commands import MeasureError
-from kvquote_probe.measure.commands import COMMANDS
+from kvquote_probe.measure.commands import COMMANDS, MEASUREMENTS
+from kvquote_probe.measure.setting import bench_for
 from kvquote_probe.rows import make_row
 from service.api.schemas.measurement_rows import read_row
 from tests.clients.probe.measure.tiny import config_file
@@ -33,6 +35,7 @@ MODELS = ("llama-2-7b", "llama-3.1-8b-instruct", "deepseek-v2-lite")
 TINY = ("multi-head", "grouped", "latent")
 _NOBODY = "00000000-0000-4000-8000-000000000000"
 _QUICK = "--samples 5 --warm-up 0 --seconds 5"
+_SMALL = f"{_QUICK} --warm-cache --layers 1,2,3"
 
 Row = dict[str, Any]
 
@@ -46,6 +49,7 @@ class Task(NamedTuple):
 
 def main(words: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(words)
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
     with tempfile.TemporaryDirectory() as folder, served() as url:
         rows = list(_rows(args, Path(folder), url))
     name = rows[0]["gpu"]["name"]
@@ -90,35 +94,37 @@ def served() -> Iterator[str]:
 
 def tasks(args: Namespace, folder: Path) -> Iterator[Task]:
     """What is measured, in the order of `all`; each model in each cache type where a cache type matters."""
-    quick = _QUICK if args.tiny else ""
     yield Task("device", "")
-    yield Task("bandwidth", f"{quick} --working-set-bytes 64000000" if args.tiny else "")
-    yield Task("matmul", quick)
+    yield Task("bandwidth", f"{_QUICK} --working-set-bytes 64000000" if args.tiny else "")
+    yield Task("matmul", f"{_QUICK} --shapes 256x256x256,512x512x512" if args.tiny else "")
     for name in TINY if args.tiny else args.models:
         model = f"--config {config_file(folder, name)}" if args.tiny else f"--model {name}"
         for kv_dtype in args.kv_dtypes:
             kind = "" if kv_dtype == "auto" else f"--kv-dtype {kv_dtype}"
             yield Task("kv", f"{model} {kind} --context {args.context}")
             yield Task("ceiling", f"{model} {kind} --context {args.context}")
-        yield Task("decode", f"{model} {quick}")
-        yield Task("prefill", f"{model} {quick}")
+        yield Task("decode", f"{model} {_SMALL} --sequences 1,4 --lengths 64,256" if args.tiny else model)
+        yield Task("prefill", f"{model} {_SMALL} --prompts 1,2 --lengths 32,128" if args.tiny else model)
 
 
 def _rows(args: Namespace, folder: Path, url: str) -> Iterator[Row]:
-    for task in tasks(args, folder):
-        command = COMMANDS[task.command]
-        parser = ArgumentParser(prog=task.command)
-        command.add_arguments(parser)
-        shared = ["--device", args.device, "--fraction", str(args.fraction)]
-        shared += ["--limit-bytes", str(args.limit_bytes)] if args.limit_bytes else []
-        asked = parser.parse_args([*shared, *task.options.split()])
-        asked.url, asked.token = url, None
-        _say(f"{task.command} {task.options}")
-        try:
-            for reading in command.run(asked, _say):
-                yield _checked(make_row(reading, _NOBODY))
-        except MeasureError as error:
-            _say(f"{task.command}: {error}")
+    shared = ["--device", args.device, "--fraction", str(args.fraction)]
+    shared += ["--limit-bytes", str(args.limit_bytes)] if args.limit_bytes else []
+    with bench_for(_asked("device", shared, url), _say) as bench:
+        for task in tasks(args, folder):
+            _say(f"{task.command} {task.options}")
+            asked = _asked(task.command, [*shared, *task.options.split()], url)
+            try:
+                for reading in MEASUREMENTS[task.command][1].measure(asked, _say, bench):
+                    yield _checked(make_row(reading, _NOBODY))
+            except MeasureError as error:
+                _say(f"{task.command}: {error}")
+
+
+def _asked(command: str, words: Sequence[str], url: str) -> Namespace:
+    parser = ArgumentParser(prog=command)
+    COMMANDS[command].add_arguments(parser)
+    return parser.parse_args(words, Namespace(url=url, token=None))
 
 
 def _checked(row: Row) -> Row:
@@ -171,7 +177,9 @@ def _matmul_line(row: Row) -> tuple[str, str, str, str]:
 
 
 def _step_line(row: Row) -> tuple[str, str, str, str]:
-    values, fit = row["values"], row["values"]["fit"]
+    values, fit = row["values"], row["values"].get("fit")
+    if fit is None:
+        return f"{row['kind']}, {values['layer_kind']}", "", "timings scatter", ""
     split = f"{fit['layer_seconds'] * 1e6:,.1f} us a layer, {fit['layer_token_seconds'] * 1e9:,.3f} ns a token"
     residual = f"residual {fit['relative_residual']:.1%}, held out {values['held_out_error']:.1%}"
     return f"{row['kind']}, {values['layer_kind']}", "", split, residual

@@ -39,19 +39,18 @@ def _command(name: str, text: str, module: Measurement) -> Command:
     return Command(name=name, help=text, plan=module.plan, run=run, add_arguments=add_arguments)
 
 
-COMMANDS = {
-    command.name: command
-    for command in (
-        _command("device", "what the driver and torch say of the device", facts),
-        _command("kv", "what a model's cache really takes for a token", kv),
-        _command("ceiling", "how many sequences of a context really fit beside a model", ceiling),
-        _command("bandwidth", "bytes a second out of the memory: read, copied, gathered", bandwidth),
-        _command("matmul", "operations a second of matrix products, by type", matmul),
-        _command("decode", "step times of a model's layers, weights and cache apart", DECODE),
-        _command("prefill", "how long a model's layers take for prompts", PREFILL),
-        _command("allreduce", "how long a sum over ranks takes, by size", allreduce),
-    )
+MEASUREMENTS: dict[str, tuple[str, Measurement]] = {
+    "device": ("what the driver and torch say of the device", facts),
+    "kv": ("what a model's cache really takes for a token", kv),
+    "ceiling": ("how many sequences of a context really fit beside a model", ceiling),
+    "bandwidth": ("bytes a second out of the memory: read, copied, gathered", bandwidth),
+    "matmul": ("operations a second of matrix products, by type", matmul),
+    "decode": ("step times of a model's layers, weights and cache apart", DECODE),
+    "prefill": ("how long a model's layers take for prompts", PREFILL),
+    "allreduce": ("how long a sum over ranks takes, by size", allreduce),
 }
+
+COMMANDS = {name: _command(name, text, measurement) for name, (text, measurement) in MEASUREMENTS.items()}
 """All of them, by name."""
 
 ALL = (

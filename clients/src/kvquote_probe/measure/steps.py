@@ -55,6 +55,10 @@ class Steps:
         parser.add_argument(
             "--warm-cache", action="store_true", help="leave the last-level cache as the last step left it"
         )
+        parser.add_argument(
+            "--most-residual", type=float, default=0.3, metavar="SHARE",
+            help="keep no fit where timings are off by more (%(default)s)",
+        )  # fmt: skip
         parser.add_argument("--no-graphs", action="store_true", help="launch each kernel instead of one graph a step")
 
     def plan(self, args: Namespace) -> list[str]:
@@ -85,9 +89,13 @@ class Steps:
             found = bench.nursery.run(f"kvquote_probe.measure.stack:{self.name}", told, say, args.seconds + 600)
             fit = fitted([self._point(plan, row) for row in found["timings"]])
             fits.append((plan, fit))
-            whole = fits if len(fits) == len(plans) and not notes else []
+            clear = all(each.relative_residual <= args.most_residual for _, each in fits)
+            whole = fits if clear and len(fits) == len(plans) and not notes else []
             row = max(found["timings"], key=lambda each: (each["layers"], each["size"][0] * each["size"][1]))
             values = {**self._values(plan, found, fit, row), **self._whole(whole, row["size"], found["head"])}
+            if fit.relative_residual > args.most_residual:
+                values["fit"] = None
+                say(f"the timings are off their fit by {fit.relative_residual:.0%}: they are kept, the fit is not")
             setup = {**form.question, "weight_dtype": dtype, "kv_dtype": dtype, **self._size_words(row["size"])}
             yield bench.reading(self.kind, values, setup, row["samples"])
             say(_sentence(self.name, form, plan, fit))

@@ -6,7 +6,9 @@ that multiply, and runs a whole decode step, head and pick among them.
 
 from __future__ import annotations
 
+import ctypes
 import resource
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,12 +19,15 @@ from kvquote_probe.measure.cache import Part, allocated
 from kvquote_probe.measure.device import Cpu, Device, is_out_of_memory, opened, refuse_if_used, touch
 from kvquote_probe.measure.layer import Layer, Tensor, spread, weight
 
+_HEAP_FIELDS = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
+
 
 def attempt(arguments: Mapping[str, Any], say: Say) -> dict[str, Any]:  # noqa: ARG001  # as all experiments are called
     """The experiment: whether `sequences` fit, and what the allocator counted."""
     import torch
 
     torch.manual_seed(0)
+    warnings.simplefilter("ignore")  # kernels that find no room say so at length before torch tries another
     device = opened(arguments)
     refuse_if_used(device, shared=bool(arguments.get("shared")))
     _warm(device)
@@ -116,7 +121,7 @@ def _cap(device: Device, arguments: Mapping[str, Any]) -> None:
     usable = arguments["usable_bytes"]
     if isinstance(device, Cpu):
         device.allocate_afresh()
-        bound = _mapped_bytes() + usable
+        bound = _mapped_bytes() + usable - _spare_bytes()
         resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
     else:
         torch.cuda.set_per_process_memory_fraction(min(1.0, usable / device.memory()[1]), device.place)
@@ -125,6 +130,21 @@ def _cap(device: Device, arguments: Mapping[str, Any]) -> None:
 def _mapped_bytes() -> int:
     pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0])
     return pages * resource.getpagesize()
+
+
+class _Heap(ctypes.Structure):
+    """glibc's own account of its heap, `mallinfo2`."""
+
+    _fields_ = tuple((name, ctypes.c_size_t) for name in _HEAP_FIELDS.split())
+
+
+def _spare_bytes() -> int:
+    """Mapped already and given back: what would be found there is no memory beyond the bound. 0 where nobody counts."""
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "mallinfo2"):
+        return 0
+    library.mallinfo2.restype = _Heap
+    return int(library.mallinfo2().fordblks)
 
 
 def _retries(device: Device) -> dict[str, int]:

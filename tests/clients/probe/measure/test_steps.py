@@ -16,7 +16,7 @@ from service.api.schemas.measurement_rows import read_row
 from tests.clients.probe.measure.tiny import config_file
 
 PROBE = "0b5f2d0e-8f0c-4c6e-9d57-3f1c2b1d9a10"
-QUICK = "--samples 3 --warm-up 0 --seconds 1 --warm-cache --layers 1,2,3"
+QUICK = "--samples 3 --warm-up 0 --seconds 1 --warm-cache --layers 1,2,3 --most-residual 1000"
 
 
 def asked(steps: Steps, line: str) -> Namespace:
@@ -48,6 +48,17 @@ def test_decoding_gives_a_row_with_a_fit_for_each_kind_of_layer(
     last = readings[-1].values
     assert last["model_seconds"] > last["head_seconds"] > 0
     assert last["model_relative_error"] >= last["fit"]["relative_residual"]
+
+
+def test_timings_that_scatter_are_kept_without_a_fit(bench: Bench, tmp_path: Path, said: list[str]) -> None:
+    line = f"--config {config_file(tmp_path, 'grouped')} --sequences 1,4 --lengths 16,64 --most-residual 0"
+
+    (reading,) = DECODE.measure(asked(DECODE, line), said.append, bench)
+
+    assert "fit" not in reading.values
+    assert "model_seconds" not in reading.values
+    assert len(reading.values["timings"]) == 12
+    assert any("the fit is not" in line for line in said)
 
 
 def test_prompts_give_a_row_with_a_fit(bench: Bench, tmp_path: Path) -> None:
