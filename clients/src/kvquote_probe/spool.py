@@ -37,6 +37,9 @@ BATCH_BYTES = 8 << 20
 MOST_ANSWERS = 100_000
 """Answers that are remembered; the totals count all that ever came."""
 
+UNUSED_PAGES = 2048
+"""Of 4 KiB; fewer are kept for what comes next."""
+
 REFUSED = frozenset({"rejected", "conflict"})
 """Verdicts of rows that are set aside."""
 
@@ -57,6 +60,10 @@ class Answered(NamedTuple):
     row: Kept
     verdict: str
     detail: str | None = None
+
+    def without_text(self) -> Answered:
+        """The same, to be held in numbers."""
+        return self._replace(row=self.row._replace(text=""))
 
 
 class Aside(NamedTuple):
@@ -132,12 +139,12 @@ class Spool:
         with self._writing() as connection:
             connection.executemany("INSERT INTO waiting (id, text) VALUES (?, ?)", texts)
 
-    def batch(self, most_rows: int = BATCH_ROWS, most_bytes: int = BATCH_BYTES) -> list[Kept]:
-        """The oldest rows that wait: at least one if there is any, at most so many rows and bytes."""
+    def batch(self, most_rows: int = BATCH_ROWS, most_bytes: int = BATCH_BYTES, after: int = 0) -> list[Kept]:
+        """The oldest rows that wait after a place: at least one if there is any, at most so many rows and bytes."""
         rows: list[Kept] = []
         size = 0
-        query = "SELECT seq, id, text FROM waiting ORDER BY seq LIMIT ?"
-        with explained(self.folder), closing(self._connection.execute(query, (most_rows,))) as found:
+        query = "SELECT seq, id, text FROM waiting WHERE seq > ? ORDER BY seq LIMIT ?"
+        with explained(self.folder), closing(self._connection.execute(query, (after, most_rows))) as found:
             for place, row_id, text in found:
                 size += len(text.encode()) + 1
                 if rows and size > most_bytes:
@@ -165,12 +172,16 @@ class Spool:
             connection.executemany("DELETE FROM waiting WHERE seq = ?", ((one.row.place,) for one in answers))
 
     def tidy(self) -> None:
-        """Forget the oldest answers beyond MOST_ANSWERS and give unused space back."""
-        with self._writing() as connection:
-            connection.execute(
-                "DELETE FROM answers WHERE seq <= (SELECT seq FROM answers ORDER BY seq DESC LIMIT 1 OFFSET ?)",
-                (MOST_ANSWERS,),
-            )
+        """Forget the oldest answers beyond MOST_ANSWERS, and give space back where much is unused."""
+        with explained(self.folder):
+            oldest = "SELECT seq FROM answers ORDER BY seq DESC LIMIT 1 OFFSET ?"
+            last = self._connection.execute(oldest, (MOST_ANSWERS,)).fetchone()
+            (unused,) = self._connection.execute("PRAGMA freelist_count").fetchone()
+        if last is not None:
+            with self._writing() as connection:
+                connection.execute("DELETE FROM answers WHERE seq <= ?", last)
+        if unused < UNUSED_PAGES:
+            return
         with explained(self.folder):
             # As a script, because execute() takes only its first step and so frees one page.
             self._connection.executescript("PRAGMA incremental_vacuum")

@@ -24,6 +24,9 @@ from kvquote_probe.rows import rfc3339
 from kvquote_probe.spool import BATCH_ROWS, REFUSED, Answered, Kept, Spool
 
 PATH = "/measurements"
+RECORDED_ROWS = 5000
+"""So many answers are recorded at once."""
+
 MOST_TOLD = 20
 """Refused rows that are told of one by one while it runs; `kvquote-probe status` shows all."""
 
@@ -74,6 +77,11 @@ class Report:
     end: End = End.DONE
     why: str | None = None
 
+    def ended(self, end: End, why: str | None) -> Report:
+        """The same with its end."""
+        self.end, self.why = end, why
+        return self
+
     @property
     def set_aside(self) -> int:
         """Rows that the service refused."""
@@ -96,6 +104,32 @@ class _StopError(Exception):
     """Nothing will change until a person does something."""
 
 
+class _Answers:
+    """Answers that came and are not recorded yet; several batches share a flush to the disk.
+
+    Where they are lost, as by a kill, their rows are sent again and are duplicates: it costs time and nothing else.
+    """
+
+    def __init__(self, spool: Spool) -> None:
+        self._spool = spool
+        self._noted: list[Answered] = []
+        self.after = 0
+        """The place of the last row that was answered."""
+
+    def note(self, answers: Sequence[Answered]) -> None:
+        """Remember these, and record all there are once it is worth it. Texts are kept of refused rows alone."""
+        self._noted += [one if one.verdict in REFUSED else one.without_text() for one in answers]
+        self.after = max([self.after, *(one.row.place for one in answers)])
+        if len(self._noted) >= RECORDED_ROWS:
+            self.record()
+
+    def record(self) -> None:
+        """Have the spool let go of the rows. Raises SpoolError."""
+        if self._noted:
+            self._spool.settle(self._noted)
+            self._noted = []
+
+
 class Uploader:
     """Sends what waits in a spool. `patience_seconds` is how long it goes on without a single answer.
 
@@ -115,47 +149,50 @@ class Uploader:
         self._say = say
         self._patience = patience_seconds
         self._clock, self._sleep = timing or Timing(time.monotonic, time.sleep)
+        self._answers = _Answers(spool)
         self._most_rows = BATCH_ROWS
         self._gzip = True
         self._lone = self._told = 0
 
     def run(self) -> Report:
         """Send until nothing waits, patience is over or a person is needed. Raises SpoolError."""
-        report = Report()
+        try:
+            return self._run(Report())
+        finally:
+            self._answers.record()
+            self._spool.tidy()
+
+    def _run(self, report: Report) -> Report:
         failures, answered_at = 0, self._clock()
-        while batch := self._spool.batch(self._most_rows):
+        while batch := self._spool.batch(self._most_rows, after=self._answers.after):
             try:
-                answers = self._settled(batch)
+                answers = self._answered(batch)
             except _SplitError as error:
                 answers = self._split(batch, str(error))
                 if self._lone > _MOST_LONE:
-                    return self._ended(report, End.REFUSED, f"nothing that is sent there is taken: {error}")
+                    return report.ended(End.REFUSED, f"nothing that is sent there is taken: {error}")
             except _StopError as error:
-                return self._ended(report, End.REFUSED, str(error))
+                return report.ended(End.REFUSED, str(error))
             except _RepeatError as error:
                 wait = error.seconds if error.seconds is not None else _wait_seconds(failures)
                 failures += 1
                 if self._clock() + wait - answered_at > self._patience:
-                    return self._ended(report, End.LATER, str(error))
+                    return report.ended(End.LATER, str(error))
                 self._say(f"{error}; trying again in {wait:.0f} s")
+                self._answers.record()
                 self._sleep(wait)
                 continue
             failures, answered_at = 0, self._clock()
             report.counts.update(answer.verdict for answer in answers)
-        return self._ended(report, End.DONE, None)
+            self._answers.note(answers)
+            self._tell_refused(answers)
+        return report.ended(End.DONE, None)
 
-    def _ended(self, report: Report, end: End, why: str | None) -> Report:
-        self._spool.tidy()
-        report.end, report.why = end, why
-        return report
-
-    def _settled(self, batch: Sequence[Kept]) -> list[Answered]:
+    def _answered(self, batch: Sequence[Kept]) -> list[Answered]:
         answers = self._explained(self._sent(batch))
-        self._spool.settle(answers)
         # A body that was too large says something of these rows, not of all that follow.
         self._most_rows = min(BATCH_ROWS, self._most_rows * 2)
         self._lone = 0
-        self._tell_refused(answers)
         return answers
 
     def _split(self, batch: Sequence[Kept], why: str) -> list[Answered]:
@@ -164,12 +201,7 @@ class Uploader:
             self._most_rows = max(1, len(batch) // 2)
             return []
         self._lone += 1
-        if self._lone > _MOST_LONE:
-            return []
-        answers = [Answered(batch[0], "rejected", why[:_DETAIL_CHARACTERS])]
-        self._spool.settle(answers)
-        self._tell_refused(answers)
-        return answers
+        return [] if self._lone > _MOST_LONE else [Answered(batch[0], "rejected", why[:_DETAIL_CHARACTERS])]
 
     def _tell_refused(self, answers: Iterable[Answered]) -> None:
         for answer in answers:

@@ -79,6 +79,7 @@ def test_batches_are_bounded_by_rows_and_by_bytes(spool: Spool) -> None:
     assert [kept.id for kept in spool.batch(most_rows=7)] == [row["id"] for row in rows[:7]]
     assert len(spool.batch(most_bytes=5000)) == 4
     assert len(spool.batch(most_bytes=1)) == 1
+    assert [kept.id for kept in spool.batch(after=spool.batch()[17].place)] == [row["id"] for row in rows[18:]]
 
 
 def test_refused_rows_are_set_aside_with_the_reason_and_can_be_sent_again(spool: Spool) -> None:
@@ -312,7 +313,8 @@ def test_answers_are_forgotten_at_last_and_the_totals_are_not(spool: Spool, monk
     assert spool.counts().answered == {"accepted": 10}
 
 
-def test_an_emptied_spool_gives_its_space_back(spool: Spool) -> None:
+def test_an_emptied_spool_gives_its_space_back(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kvquote_probe.spool.UNUSED_PAGES", 100)
     spool.add(a_row(note="x" * 1000) for _ in range(1000))
     grown = (spool.folder / FILE).stat().st_size
     spool.settle([Answered(kept, "accepted") for kept in spool.batch()])

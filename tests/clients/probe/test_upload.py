@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvquote_client import Transport
-from kvquote_probe.spool import Kept, Spool
+from kvquote_probe.spool import Answered, Kept, Spool
 from kvquote_probe.upload import End, Report, Timing, Uploader, _wait_seconds, body_of
 from tests.clients.probe.fake_service import (
     FakeService,
@@ -190,6 +190,48 @@ def test_a_day_offline_is_resumed(spool: Spool, service: FakeService) -> None:
         again, _, _ = upload(spool, back.url)
         assert again == Report(Counter(accepted=5), End.DONE)
         assert back.bodies[0]["items"] == rows
+
+
+def test_what_was_answered_is_recorded_where_it_is_stopped(
+    spool: Spool, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Told(BaseException):
+        """To stop."""
+
+    rows = filled(spool, 2500)
+    send = Transport.request
+    sent: list[object] = []
+
+    def stopped(*args: Any, **more: Any) -> Any:  # noqa: ANN401 - as the transport's own
+        sent.append(args)
+        if len(sent) == 3:
+            raise Told
+        return send(*args, **more)
+
+    monkeypatch.setattr(Transport, "request", stopped)
+
+    with pytest.raises(Told):
+        upload(spool, service.url)
+
+    assert [kept.id for kept in spool.batch()] == [row["id"] for row in rows[2000:]]
+    assert spool.counts().answered == {"accepted": 2000}
+
+
+def test_answers_are_recorded_many_at_once(spool: Spool, service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kvquote_probe.upload.RECORDED_ROWS", 2000)
+    filled(spool, 4500)
+    settle = Spool.settle
+    recorded: list[int] = []
+
+    def noting(spool: Spool, answers: list[Answered]) -> None:
+        recorded.append(len(answers))
+        settle(spool, answers)
+
+    monkeypatch.setattr(Spool, "settle", noting)
+
+    upload(spool, service.url)
+
+    assert recorded == [2000, 2000, 500]
 
 
 @pytest.mark.parametrize("code", [401, 403, 404, 405])
