@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -24,7 +23,7 @@ def whole(given: object, most: int = MOST_TOKENS) -> int | None:
         given = float(given)
     if isinstance(given, bool) or not isinstance(given, (int, float)):
         return None
-    if isinstance(given, float) and not (math.isfinite(given) and given.is_integer()):
+    if isinstance(given, float) and not given.is_integer():
         return None
     number = int(given)
     return number if 1 <= number <= most else None
@@ -34,8 +33,9 @@ def number(given: object, most: float = 1e12) -> float | None:
     """A number above 0 and up to `most`, also as a text; else None."""
     if isinstance(given, str) and _decimal(given):
         given = float(given)
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or not math.isfinite(given):
+    if isinstance(given, bool) or not isinstance(given, (int, float)):
         return None
+    # NaN is neither, infinity is above; an integer may be larger than any float, so it is compared as it is.
     return float(given) if 0 < given <= most else None
 
 
@@ -54,7 +54,7 @@ def flag(given: object) -> bool | None:
 def gibibytes(given: object) -> int | None:
     """Bytes of a size in GiB; None for 0 too, which engines print where they do not know."""
     size = number(given, MOST_BYTES / 2**30)
-    return None if size is None else round(size * 2**30)
+    return None if size is None else round(size * 2**30) or None
 
 
 def told(given: Mapping[str, Any]) -> dict[str, Any]:
