@@ -26,8 +26,8 @@ _OUT_OF_MEMORY = (
     *("out of memory", "can't allocate memory", "cannot allocate memory", "ALLOC_FAILED", "std::bad_alloc"),
     "could not create a primitive",  # oneDNN, where there is no room for the code that it writes
 )
-IDLE_BYTES = 1 << 30
-"""Held on a card that nobody uses: its context and what the driver keeps, 0.3 to 0.9 GiB where it was looked at."""
+IDLE_BYTES = 3 << 29
+"""1.5 GiB. An unused card has 0.3 to 0.9 GiB gone with our own context open, where it was looked at (probe 2.1)."""
 
 
 class Device(ABC):

@@ -27,6 +27,9 @@ from kvquote_probe.measure.setting import Bench
 from kvquote_probe.readings import Reading
 
 _SHARE_OF_FREE = 0.5
+_LARGE_BYTES = 8 << 30
+"""Beyond this a pool only takes longer: rounding no longer shows."""
+
 _MOST_SEQUENCES = 4096
 _DEFAULT_CONTEXT_TOKENS = 4096
 
@@ -74,12 +77,12 @@ def compared_contexts(form: ModelForm, longest: int) -> tuple[int, int]:
 
 
 def _sequences(pool: list[Part], bench: Bench, fraction: float) -> int:
-    """As many as half the free memory holds, within the share of the memory that may be used."""
+    """As many as half the free memory holds, within the share that may be used; of very large memories less."""
     one = sum(part.bytes_of(1) for part in pool)
-    free = min(bench.free_bytes * _SHARE_OF_FREE, bench.total_bytes * fraction)
-    if one > free:
-        raise MeasureError(f"One sequence takes {one:,} B and {free:,.0f} B may be used; give a shorter --context.")
-    return max(1, min(_MOST_SEQUENCES, int(free // one)))
+    usable = min(bench.free_bytes * _SHARE_OF_FREE, bench.total_bytes * fraction)
+    if one > usable:
+        raise MeasureError(f"One sequence takes {one:,} B and {usable:,.0f} B may be used; give a shorter --context.")
+    return max(1, min(_MOST_SEQUENCES, int(min(usable, _LARGE_BYTES) // one)))
 
 
 def _pool(bench: Bench, pool: list[Part], sequences: int, say: Say) -> dict[str, Any]:

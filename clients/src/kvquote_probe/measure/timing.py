@@ -19,6 +19,9 @@ _SHORTEST_SECONDS = 2e-4
 """A run is repeated until it takes this long: one launch alone is mostly launching."""
 
 _MOST_REPEATS = 1000
+_STEADY = 0.05
+"""A later half that differs by more says that clocks or neighbours changed meanwhile."""
+
 _LIBRARIES_BYTES = 1 << 30
 """What libraries keep on the card beside torch's allocator: workspaces of multiplications, buffers of links."""
 
@@ -60,7 +63,13 @@ class Timing:
     def told(self) -> dict[str, Any]:
         """For a row's values."""
         low, high = self.spread
-        return {"least_seconds": min(self.samples), "p10_seconds": low, "p90_seconds": high, "drift": self.drift}
+        return {
+            "least_seconds": min(self.samples),
+            "p10_seconds": low,
+            "p90_seconds": high,
+            "drift": self.drift,
+            "steady": abs(self.drift) <= _STEADY,
+        }
 
 
 def interleaved(

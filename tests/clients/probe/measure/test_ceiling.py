@@ -64,13 +64,13 @@ def test_a_cache_in_another_type_is_tried_in_its_own_bytes(
 
 
 def test_windows_and_latent_vectors_take_as_little_as_they_are_quoted(bench: Bench, tmp_path: Path) -> None:
-    small = limited(bench, 60_000_000)
+    small = limited(bench, 30_000_000)
 
     for name in ("windowed", "latent"):
         line = f"--config {config_file(tmp_path, name)} --context {CONTEXT} --precision 0.2"
         allocation, step = (reading.values for reading in measured(small, line))
         # Never above; below by what the heap had to spare, a few megabytes.
-        assert 0.85 * allocation["predicted_sequences"] <= allocation["passed_sequences"]
+        assert 0.75 * allocation["predicted_sequences"] <= allocation["passed_sequences"]
         assert allocation["passed_sequences"] <= allocation["predicted_sequences"]
         # What a step computes takes its part.
         assert 0 < step["passed_sequences"] <= allocation["passed_sequences"]

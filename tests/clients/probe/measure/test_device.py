@@ -121,9 +121,9 @@ def test_a_card_that_others_use_is_refused_unless_it_is_shared(monkeypatch: pyte
     monkeypatch.setattr(type(device), "kind", "cuda")
     monkeypatch.setattr(device, "held_bytes", lambda: 9 * GIB)
 
-    with pytest.raises(MeasureError, match=r"8\.00 GiB.*--shared"):
+    with pytest.raises(MeasureError, match=r"7\.50 GiB.*--shared"):
         refuse_if_used(device, shared=False)
-    assert refuse_if_used(device, shared=True) == 8 * GIB
+    assert refuse_if_used(device, shared=True) == 7.5 * GIB
     assert refuse_if_used(device, shared=False, own_bytes=8 * GIB) == 0
 
 
