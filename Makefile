@@ -15,7 +15,8 @@ RUN_LOCKS := $(LOCKS)/requirements.txt $(LOCKS)/requirements-build.txt
 DEV_LOCKS := $(LOCKS)/requirements-dev.txt
 RUN_STAMP := .venv/.run-$(call checksum,$(RUN_LOCKS))
 ORACLE := tests/oracle-requirements.txt
-DEV_STAMP := .venv/.dev-$(call checksum,$(DEV_LOCKS) $(ORACLE))
+CLIENTS := clients
+DEV_STAMP := .venv/.dev-$(call checksum,$(DEV_LOCKS) $(ORACLE) $(wildcard $(CLIENTS)/pyproject.toml))
 
 # Byte code is left to the first import: compiling all of it takes longer than installing it.
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile
@@ -89,5 +90,5 @@ $(RUN_STAMP): | $(BIN)/python
 $(DEV_STAMP): | $(BIN)/python
 	@echo "kvquote: installing what development needs, once (about a minute)"
 	@$(INSTALL) --require-hashes -r $(DEV_LOCKS) && $(INSTALL) -r $(ORACLE)
-	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@$(INSTALL) --no-deps --no-build-isolation --editable . --editable ./$(CLIENTS)
 	@rm -f .venv/.run-* .venv/.dev-* && touch $@ $(RUN_STAMP)
