@@ -130,6 +130,13 @@ def test_what_does_not_fit_says_the_longest_that_would(ask_fit: Ask) -> None:
     assert ask_fit(**question | {"context_tokens": longest + 1})["fits"] is False
 
 
+@pytest.mark.parametrize("model", ["gemma-3n-e2b-it", "gemma-4-e2b-it"])
+def test_a_stage_without_a_cache_of_its_own_is_not_the_limit(ask_fit: Ask, model: str) -> None:
+    answer = ask_fit(model=model, gpu="h100-sxm-80gb", engine="sglang", context_tokens=4096, pipeline_parallel=3)
+    assert 0 < answer["kv_capacity_tokens"] < 10**9
+    assert answer["max_sequences"] == answer["kv_capacity_tokens"] // 4096
+
+
 @pytest.mark.parametrize(
     "changed,pointer",
     [
@@ -156,6 +163,7 @@ def test_settings_that_cannot_be_are_refused_by_field(ask_fit: Ask, changed: dic
         ({"shared_prefix_tokens": 3}, "/shared_prefix_tokens"),
         ({"sampler_backend": "triton"}, "/sampler_backend"),
         ({"model": "deepseek-v4-flash"}, "/engine"),
+        ({"model": "mamba-2.8b"}, "/engine"),
     ],
 )
 def test_what_it_has_not_is_refused_by_name(ask_fit: Ask, changed: dict[str, Any], pointer: str) -> None:

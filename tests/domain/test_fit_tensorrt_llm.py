@@ -99,6 +99,7 @@ def test_settings_that_cannot_be_are_refused_by_field(ask_fit: Ask, changed: dic
         ({"gpu_layers": 3}, "/gpu_layers"),
         ({"speculative_method": "medusa"}, "/speculative_method"),
         ({"model": "nemotron-h-8b-base-8k"}, "/engine"),
+        ({"model": "gemma-3n-e2b-it", "pipeline_parallel": 3}, "/pipeline_parallel"),
     ],
 )
 def test_what_it_has_not_is_refused_by_name(ask_fit: Ask, changed: dict[str, Any], pointer: str) -> None:

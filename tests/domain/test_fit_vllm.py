@@ -182,3 +182,15 @@ def test_more_memory_never_gives_fewer_sequences(question: dict[str, Any], more:
     answer, larger = (ask(fixed | {"memory_bytes": (1 << 35) + extra}) for extra in (0, more))
     if answer and larger:
         assert larger["max_sequences"] >= answer["max_sequences"]
+
+
+def test_a_cache_that_does_not_fit_as_asked_holds_nothing_at_either_end(ask_fit: Ask) -> None:
+    answer = ask_fit(model="mistral-7b-v0.1", gpu="l4", engine="vllm", context_tokens=8192, kv_cache_bytes=10**13)
+    assert answer["max_sequences"] == 0
+    assert answer["interval"]["max_sequences"] == [0, 0]
+
+
+def test_a_release_without_blocks_for_states_has_none_to_quote_for_states_alone(ask_fit: Ask) -> None:
+    with pytest.raises(NotSupported) as refusal:
+        ask_fit(model="mamba-2.8b", gpu="l4", engine="vllm", engine_version="0.8.5", context_tokens=8192)
+    assert [fault.pointer for fault in refusal.value.faults] == ["/engine_version"]

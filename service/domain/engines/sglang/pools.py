@@ -14,6 +14,9 @@ from service.domain.units import ceil_div
 if TYPE_CHECKING:
     from service.domain.engines.sglang.rules import StateRule
 
+# Tokens of a pipeline stage none of whose layers keeps a cache of its own: another stage is the limit.
+_UNBOUNDED = 1 << 62
+
 
 @dataclass(frozen=True, slots=True)
 class TokenPool(Pool):
@@ -50,7 +53,7 @@ class TokenPool(Pool):
     def tokens(self, pool_bytes: int) -> int:
         """Tokens of the pool of full layers, of the other one where there are no full layers."""
         size, count = self._cells()
-        found = pool_bytes * count // size
+        found = pool_bytes * count // size if size else _UNBOUNDED
         return found if self.exact else down(found, self.page_tokens)
 
     def _window(self, tokens: int) -> int:
@@ -71,7 +74,7 @@ class TokenPool(Pool):
     def sequences(self, pool_bytes: int, context_tokens: int) -> int:
         """Whole sequences by the pool that fills first."""
         tokens = self.tokens(pool_bytes)
-        by_window = self._window(tokens) // self._held(context_tokens) if self.window_bytes else 0
+        by_window = self._window(tokens) // self._held(context_tokens) if self.window_bytes else tokens
         if not self.full_bytes:
             return by_window
         by_tokens = tokens // up(context_tokens, self.page_tokens)

@@ -41,6 +41,9 @@ def page_tokens(setting: Setting, rules: Rules) -> int:
 
 def _check_caches(setting: Setting) -> None:
     specs = [owners.spec for owners in setting.scenario.model.architecture.caches]
+    if not any(spec.attends for spec in specs):
+        detail = "A pool of SGLang counts tokens of attention, and no layer of this model attends."
+        raise NotSupported(Fault("/engine", detail, ("none", "vllm")))
     compressed = any(isinstance(spec, LatentCache | IndexerCache) and spec.tokens_per_row > 1 for spec in specs)
     if compressed or any(spec.kind is CacheKind.CROSS for spec in specs):
         what = "compressed" if compressed else "cross"

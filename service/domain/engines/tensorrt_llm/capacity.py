@@ -18,6 +18,7 @@ from service.domain.engines.ranks.held import Held, Part, Rank, Terms, as_measur
 from service.domain.engines.tensorrt_llm.pools import BlockPool
 from service.domain.engines.tensorrt_llm.refusals import check
 from service.domain.engines.vllm.shapes import widths_of
+from service.domain.errors import Fault, NotSupported
 from service.domain.units import whole
 
 if TYPE_CHECKING:
@@ -114,6 +115,9 @@ def pool_of(setting: Setting, rules: Rules, load: RankLoad) -> BlockPool:
         if term.growing_bytes:
             window = scenario.limit_tokens if term.window_tokens is None else term.window_tokens
             sizes[min(window, scenario.limit_tokens)] += term.growing_bytes
+    if not sizes:
+        detail = f"Stage {load.stage} of {scenario.layout.pipeline} has no layer that keeps a cache of its own."
+        raise NotSupported(Fault("/pipeline_parallel", detail))
     if load.stage == scenario.layout.pipeline - 1:
         sizes[max(sizes)] += drafted_cache_bytes(load, draft_layers(setting, rules.constants.drafts))
     return BlockPool(tuple(sorted(sizes.items())), block_tokens(setting, rules), scenario.budget.pool_bytes is not None)

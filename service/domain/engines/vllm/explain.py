@@ -87,10 +87,12 @@ def interval(held: Held, replicas: int) -> dict[str, Any]:
     block, low, high = held.rank.block_bytes, held.low_blocks, held.high_blocks
     given = held.memory.pool_bytes is not None
     sizes = [held.cache_bytes, held.cache_bytes] if given else [low * block, high * block]
+    # Where as much as was asked for does not fit, no spread of the evidence lets a sequence run.
+    ends = [0, 0] if given and held.rank.over_bytes else [low // held.context_blocks, high // held.context_blocks]
     return {
         "kv_cache_bytes": sizes,
         "max_concurrency": [low / held.limit_blocks, high / held.limit_blocks],
-        "max_sequences": [low // held.context_blocks * replicas, high // held.context_blocks * replicas],
+        "max_sequences": [end * replicas for end in ends],
         "basis": _basis(held),
     }
 

@@ -11,6 +11,7 @@ from service.domain.engines.vllm.loading import Loaded, loaded
 from service.domain.engines.vllm.pages import PageRules, paged_layers
 from service.domain.engines.vllm.rules import at_capability
 from service.domain.engines.vllm.shapes import remembered
+from service.domain.errors import Fault, NotSupported
 from service.domain.parallel import stage_layers
 from service.domain.units import ceil_div
 from service.domain.weights import whole_model
@@ -36,6 +37,9 @@ def _planned(setting: Setting, rules: Rules) -> Plan:
     architecture, layout = setting.model.architecture, setting.layout
     caches = (*architecture.caches, *drafted_caches(setting))
     kinds = paged_layers(caches, setting.cache, layout.tensor, page_rules(setting, rules))
+    if not kinds:
+        detail = f"This release keeps states outside its blocks, and {setting.model.name} has nothing else to keep."
+        raise NotSupported(Fault("/engine_version", detail))
     stages = list(stage_layers(architecture.layers, layout.pipeline))
     stages[-1] = range(stages[-1].start, stages[-1].stop + drafted_layers(setting))
     return plan(kinds, stages, block_tokens(setting, rules), rules.paging.group_ratio)
