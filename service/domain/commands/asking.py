@@ -13,12 +13,13 @@ from service.domain.commands.repositories import file_format, put_file_format
 from service.domain.commands.settling import check_devices, settle
 from service.domain.engines.plain import PlainEngine
 from service.domain.errors import Fault, NotSupported, QuoteError, ValidationError
+from service.domain.model import from_config
+from service.domain.naming import NamedModel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from service.domain.engines import Engine, ServingEngine
-    from service.domain.naming import NamedModel
     from service.domain.question import Catalog
 
 _STARTS_FOR_ITS_MODEL = frozenset({"vllm", "sglang"})
@@ -144,7 +145,8 @@ class _Hearing:
 
     def _check_expanded(self) -> None:
         """Refuse what a shell would have put in, where it stands in a value that matters."""
-        unknown = dict.fromkeys(part for word in self.start.words for part in word.expanded)
+        words = (*self.start.words, *self.start.variables.values())
+        unknown = dict.fromkeys(part for word in words for part in word.expanded)
         if not unknown:
             return
         found = self.found
@@ -159,6 +161,7 @@ class _Hearing:
         """The model as the command names it, by a flag or alone."""
         found, start = self.found, self.start
         word: str | None = found.take("model")
+        others = [other.strip() for other in others if other.strip()]
         spelling = found.said_by.pop("model", "the model")
         strays = others if not self.engine.flags.style.positional else [w for w in others[:1] if word not in {None, w}]
         for stray in (*strays, *others[1:])[:1]:
@@ -177,7 +180,11 @@ class _Hearing:
     def _see_devices(self) -> None:
         """An engine without tensor parallelism uses every device it sees."""
         visible, found = self.start.visible_gpus, self.found
-        if "tensor_parallel" not in self.engine.takes and visible and visible > 1 and "gpu_count" not in found.settings:
+        if "tensor_parallel" in self.engine.takes or "gpu_count" in found.settings:
+            return
+        if self.start.unseen is not None and visible is None:
+            found.fail(f"{self.start.unseen[:_SHOWN]} is not known here: write which devices the engine sees.")
+        elif visible and visible > 1:
             found.put("gpu_count", visible, self.start.visible_by)
 
     def _model(self, word: str | None) -> NamedModel | None:
@@ -187,7 +194,7 @@ class _Hearing:
         if "config" in self.beside:
             if repository:
                 found.notes.append(f"{repository[:_SHOWN]} of the command is the model of config")
-            return None
+            return self._described() if {"_dtype", "_quantization"} & found.settings.keys() else None
         if given is not None:
             named = catalog.named_model(given)
             self._check_same(repository, named, given)
@@ -198,6 +205,11 @@ class _Hearing:
             found.put("model", name, "the model")
         put_file_format(found, kind, named, catalog, beside=self.beside.get("weight_dtype"))
         return named
+
+    def _described(self) -> NamedModel:
+        """The model of a config, which is read here only where a flag speaks of how its weights are stored."""
+        config, assume = self.beside["config"], self.beside.get("assume") == "decoder"
+        return NamedModel(from_config(config, assume_decoder=assume))
 
     def _check_same(self, word: str | None, named: NamedModel, given: str) -> None:
         """A name that the catalog knows must lead to the model given beside it; whatever else is taken for it."""

@@ -20,6 +20,8 @@ _SWITCHES = frozenset(
         *("--publish-all", "--quiet", "--oom-kill-disable", "--sig-proxy", "--disable-content-trust", "--replace"),
     }
 )
+_JOINED = re.compile(r"-[acehlmpuvw].+", re.DOTALL)
+"""A short option with its value in one word, such as -p8000:8000."""
 _SHORT_SWITCHES = re.compile(r"-[ditPq]+")
 _IMAGES = (
     (re.compile(r"vllm-openai[\w-]*"), "vllm", "vllm serve"),
@@ -55,6 +57,8 @@ def container(rest: Sequence[Word]) -> Container | None:
     name, _, tag = rest[at].text.rpartition("/")[2].partition(":")
     words = list(rest[at + 1 :])
     engine, program = _started_by(name, tag)
+    if name == "llama.cpp" and words and words[0].text in {"--server", "-s"}:
+        engine, program, words = "llama.cpp", "llama-server", words[1:]
     entry = [Word(value.text) for option, value in options if option == "--entrypoint"]
     if entry:
         engine, words = None, [*entry, *words]
@@ -67,9 +71,11 @@ def _options(rest: Sequence[Word], at: int) -> tuple[list[tuple[str, Word]], int
     found = []
     while at < len(rest) and rest[at].text.startswith("-"):
         option, equals, value = rest[at].text.partition("=")
-        if equals:
+        if equals and option.startswith("--"):
             found.append((option, Word(value, rest[at].expanded)))
-        elif not (option in _SWITCHES or _SHORT_SWITCHES.fullmatch(option)):
+        elif rest[at].text.startswith("-e") and len(rest[at].text) > len("-e"):
+            found.append(("-e", Word(rest[at].text[2:].removeprefix("="), rest[at].expanded)))
+        elif not (option in _SWITCHES or _SHORT_SWITCHES.fullmatch(option) or _JOINED.fullmatch(option)):
             at += 1
             found.append((option, rest[at] if at < len(rest) else Word("")))
         at += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from service.domain.commands.reading import READERS, MisreadError, shown
@@ -109,7 +109,9 @@ class Meaning:
         elif flag.reads == "keys":
             self._keys(flag, spelling, value)
         elif flag.why is not None:
-            found.refuse(f"{spelling} {_said(value)}changes what memory holds and is not modelled: {flag.why}.")
+            found.refuse(
+                f"{spelling} {_said(value)}changes what memory holds and is not modelled: {_way_out(flag.why)}."
+            )
         else:
             self._set(flag, spelling, value)
 
@@ -154,7 +156,10 @@ class Meaning:
         try:
             document = READERS["keys"](value)
         except MisreadError as error:
-            self.found.fail(f"{spelling} {error}.")
+            if flag.why is not None and str(value).isdigit():
+                self.one(replace(flag, reads="text"), spelling, value)
+            else:
+                self.found.fail(f"{spelling} {error}.")
             return
         for key, inner in document.items():
             if len(self.found.refused) > _MOST_STRANGERS:
@@ -167,7 +172,7 @@ class Meaning:
             self.one(row, path, value)
         elif flag.why is not None:
             close = nearest(key, flag.keys)
-            self.found.refuse(f"{path} may change what memory holds and is not modelled: {flag.why}.", close)
+            self.found.refuse(f"{path} may change what memory holds and is not modelled: {_way_out(flag.why)}.", close)
         else:
             self.found.ignore(path)
 
@@ -213,6 +218,11 @@ def _switched(text: str) -> Any:  # noqa: ANN401
         return READERS["flag"](text)
     except MisreadError:
         return text
+
+
+def _way_out(why: str) -> str:
+    """What is not modelled, or what to give instead."""
+    return f"leave it out and {why}" if why.startswith("give ") else why
 
 
 def _said(value: Any) -> str:  # noqa: ANN401
