@@ -93,6 +93,9 @@ class _Hearing:
         given: str | None = beside.get("engine_version")
         self.version = given or start.version
         self.found = Understood()
+        words = (*start.words, *start.variables.values())
+        # What a shell would have put in, each part once.
+        self.unknown = list(dict.fromkeys(part for word in words if word.expanded for part in word.expanded))
 
     def heard(self) -> Heard:
         """Every flag, then what they say together, then what they say of the model."""
@@ -145,14 +148,12 @@ class _Hearing:
 
     def _check_expanded(self) -> None:
         """Refuse what a shell would have put in, where it stands in a value that matters."""
-        words = (*self.start.words, *self.start.variables.values())
-        unknown = dict.fromkeys(part for word in words for part in word.expanded)
-        if not unknown:
+        if not self.unknown:
             return
         found = self.found
         values = [str(value) for value in found.settings.values()]
         values += [fault.detail for fault in (*found.wrong, *found.refused)]
-        for part in unknown:
+        for part in self.unknown:
             if any(part in value for value in values):
                 found.wrong = [fault for fault in found.wrong if part not in fault.detail]
                 found.fail(f"{part[:_SHOWN]} is not known here: write what the shell would put in its place.")
@@ -168,7 +169,7 @@ class _Hearing:
             named = f" beside {spelling} {word[:_SHOWN]}" if word else ""
             found.fail(f"{stray[:_SHOWN]!r} belongs to no flag{named}: is a quote missing, or a flag before it?")
         word = word or (others[0] if others else None)
-        for part in dict.fromkeys(part for each in start.words for part in each.expanded):
+        for part in self.unknown:
             if word and part in word:
                 found.fail(f"{part[:_SHOWN]} is not known here: write what the shell would put in its place.")
         known = bool({"model", "config"} & self.beside.keys()) or "_repository" in found.settings
