@@ -243,9 +243,13 @@ class _Hearing:
     def _derive_lengths(self, asked: dict[str, Any], taken: dict[str, str], named: NamedModel | None) -> None:
         """What follows for the lengths: sequences as long as the limit, a limit as long as the model's own."""
         own, context = (named.model.context_tokens if named else None), asked.get("context_tokens")
+        slots = asked.get("parallel_slots", 1)
         if "context_limit_tokens" in asked:
             if context is None:
                 asked["context_tokens"], taken["context_tokens"] = asked["context_limit_tokens"], "derived"
+        elif own and context is None and slots > 1:
+            asked["context_tokens"], taken["context_tokens"] = max(1, own // slots), "derived"
+            self.found.notes.append(f"the model's own {own:,} tokens are shared by {slots} slots")
         elif self.start.engine in _STARTS_FOR_ITS_MODEL and own and context and context < own:
             asked["context_limit_tokens"], taken["context_limit_tokens"] = own, "derived"
             self.found.notes.append(f"no longest sequence in the command: it starts for the model's own {own:,} tokens")
