@@ -129,7 +129,7 @@ class _Hearing:
         meaning.found = found = self.found
         meaning.apply(parsed.given)
         meaning.variables(start.variables)
-        others = meaning.strangers(parsed.others, release, parser.spellings)
+        others = meaning.strangers(parsed.others, release, parser)
         for spelling in () if self.version else dict.fromkeys(each.spelling for each in parsed.given):
             why = table.absent(spelling, release)
             if why:

@@ -105,14 +105,14 @@ class Parser:
     def __init__(self, flags: Sequence[Flag], style: Style) -> None:
         """Build it, which takes milliseconds: keep it."""
         self.style = style
-        self.spellings = frozenset(spelling for flag in flags for spelling in (*flag.spellings, *flag.negatives))
+        self.spellings = frozenset(spelling for flag in flags for spelling in flag.spellings)
+        self.negatives = frozenset(spelling for flag in flags for spelling in flag.negatives)
         self.nested = frozenset(spelling for flag in flags if flag.reads == "keys" for spelling in flag.spellings)
-        # Whatever else a flag is written as, its own spellings win: --disable-x may be a flag of its own.
-        own = {spelling for flag in flags for spelling in flag.spellings}
         self._parser = _ArgumentParser(
             prog="", add_help=False, allow_abbrev=style.abbreviations, exit_on_error=False, usage=""
         )
-        taken = set(own)
+        # Whatever else a flag is written as, its own spellings win: --disable-x may be a flag of its own.
+        taken = set(self.spellings)
         for flag in flags:
             negatives = [spelling for spelling in flag.negatives if spelling not in taken]
             taken.update(negatives)
