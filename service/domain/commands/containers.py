@@ -30,7 +30,8 @@ _IMAGES = (
     (re.compile(r"text-generation-inference"), "tgi", "text-generation-launcher"),
 )
 """Images whose container starts the engine by itself: the last part of a name, without tag."""
-_VERSIONED = {"vllm-openai", "sglang", "release", "llama.cpp", "ollama"}
+_VERSIONED = ("vllm-openai", "sglang", "tensorrt-llm/release", "llama.cpp", "ollama")
+"""Images whose tags are releases of the engine."""
 _VERSION = re.compile(r"v?(\d+\.\d+(?:\.\d+)*(?:[._-]?(?:post|rc|dev)\d+)*)(?:[-_.+].*)?")
 _BUILD = re.compile(r"(?:.*-)?(b\d{3,6})")
 
@@ -64,7 +65,7 @@ def container(rest: Sequence[Word]) -> Container | None:
         engine, words = None, [*entry, *words]
     variables = tuple(value for option, value in options if option in {"-e", "--env"})
     gpus = next((_gpus(value.text) for option, value in reversed(options) if option == "--gpus"), None)
-    return Container(engine, program, _version(name, tag), gpus, variables, words)
+    return Container(engine, program, _version(rest[at].text, tag), gpus, variables, words)
 
 
 def _options(rest: Sequence[Word], at: int) -> tuple[list[tuple[str, Word]], int]:
@@ -90,8 +91,8 @@ def _started_by(name: str, tag: str) -> tuple[str | None, str]:
     return None, ""
 
 
-def _version(name: str, tag: str) -> str | None:
-    if not any(name.startswith(known) for known in _VERSIONED):
+def _version(image: str, tag: str) -> str | None:
+    if not any(f"/{known}" in f"/{image}" for known in _VERSIONED):
         return None
     found = _VERSION.fullmatch(tag) or _BUILD.fullmatch(tag)
     return found[1] if found else None

@@ -93,6 +93,10 @@ class FlagTable:
         self.quantization: Mapping[str, Mapping[str, Any]] = facts.get("quantization", {})
         self.ollama = {row["variable"]: _row(row) for row in facts.get("ollama", ())}
         self.by_spelling = _by_spelling(self.flags)
+        self._printed = {
+            name: self.by_spelling[spelling] if spelling else Flag((name,))
+            for name, spelling in facts.get("printed", {}).items()
+        }
         self._spans = _spans(facts.get("history", {}), order)
         self._edges = sorted({edge for span in self._spans.values() for edge in span[:2] if edge is not None})
         self._parsers: dict[int, Parser] = {}
@@ -125,6 +129,8 @@ class FlagTable:
 
     def dest(self, word: str) -> Flag | None:
         """The flag of a name as logs print it: `tensor_parallel_size` or `--tensor-parallel-size`."""
+        if word in self._printed:
+            return self._printed[word]
         bare = word.lstrip("-")
         for spelling in (f"--{bare.replace('_', '-')}", f"--{bare}", f"-{bare}"):
             if spelling in self.by_spelling:

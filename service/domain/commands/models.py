@@ -92,7 +92,7 @@ def settle_weights(
     word = found.take("_dtype")
     if word is None:
         return
-    spelling = found.said_by.pop("_dtype")
+    spelling, word = found.said_by.pop("_dtype"), word.removeprefix("torch.")
     try:
         computed = catalog.format(word, _POINTER).name
     except QuoteError:
