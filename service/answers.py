@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from service.domain.errors import QuoteError
+from service.domain.log_answer import log_answer
 from service.domain.question import Question, resolve
 from service.domain.quote import fit
 from service.domain.traffic_quote import traffic
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from service.domain.question import Catalog
+
+__all__ = ["fit_answer", "log_answer", "traffic_answer"]
 
 
 def fit_answer(asked: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:

@@ -6,12 +6,14 @@ from flask import Flask, request
 
 from service.api import (
     auth,
+    calibrations,
     dtypes,
     engines,
     fit,
     gpus,
     health,
     instances,
+    logs,
     measurements,
     metrics,
     models,
@@ -27,7 +29,7 @@ from service.storage.database import make_engine, make_sessions
 from service.storage.past import PastCatalogs
 from service.storage.snapshot import SnapshotKeeper
 from service.storage.token_cache import TokenCache
-from service.telemetry import logs
+from service.telemetry import logs as telemetry_logs
 from service.telemetry.observing import Observed
 from service.web.views import web
 
@@ -42,7 +44,9 @@ RESOURCES = (
     instances.instances,
     dtypes.dtypes,
     engines.engines,
+    logs.logs,
     measurements.measurements,
+    calibrations.calibrations,
     health.health,
     metrics.metrics,
     problem_pages.problem_pages,
@@ -73,7 +77,7 @@ def create_app(settings: Settings, keeper: Keeper | None = None) -> Flask:
         app.register_blueprint(resource)
     if settings.cors_origins:
         _allow_origins(app, settings.cors_origins)
-    app.wsgi_app = Observed(app.wsgi_app, _route_of, logs.access_log(settings))  # type: ignore[method-assign]
+    app.wsgi_app = Observed(app.wsgi_app, _route_of, telemetry_logs.access_log(settings))  # type: ignore[method-assign]
     return app
 
 

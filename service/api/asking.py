@@ -41,14 +41,15 @@ def body_reader(schema: ClosedSchema) -> Reader:
         environ = request.environ
         check_accept(environ)
         if environ.get("QUERY_STRING"):
-            _refuse_query(environ)
+            refuse_query(environ)
         settings = services().settings
         return schema.read(read_object(environ, settings.max_body_bytes, settings.max_json_depth))
 
     return read
 
 
-def _refuse_query(environ: "WSGIEnvironment") -> None:
+def refuse_query(environ: "WSGIEnvironment") -> None:
+    """Raise ValidationError for every name of the query string, where a body holds the question."""
     names = [name[: limits.POINTER_CHARACTERS] for name in read_query(environ)][: limits.FAULTS_LISTED]
     raise ValidationError(*(Fault(f"/{escaped(name)}", f"{name} belongs into the body of a POST.") for name in names))
 

@@ -53,3 +53,6 @@ ROW_BYTES = 64 << 10
 BAD_ROWS_LISTED = 50
 ROW_FAULTS = 3
 ROW_TEXT_CHARACTERS = 120
+
+# A start-up log; the limit is for what it unpacks to.
+LOG_BYTES = 10 << 20

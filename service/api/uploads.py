@@ -1,14 +1,14 @@
 """Reading an upload: JSON or newline-delimited JSON, plain or gzip, and never more than the limits once unpacked."""
 
-import zlib
 from collections.abc import Iterator
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from werkzeug.http import parse_options_header
 
 from service.api import limits
 from service.api.bodies import JSON_TYPE, parse, read_bytes
+from service.api.packed import unpacked
 from service.api.problems import ProblemError
 from service.api.schemas.closed import ClosedSchema
 from service.api.schemas.fields import AskedField, Moment
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
 NDJSON_TYPES: Final = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl"})
-_GZIP = frozenset({"gzip", "x-gzip"})
-_AS_GZIP: Final = 16 + zlib.MAX_WBITS
 # What a thousand rows have at most, configs included; empty lists by the million would take 26 times their text.
 _MOST_BRACKETS: Final = 200 * limits.UPLOAD_ROWS
 _LARGE_BYTES: Final = 1 << 20
@@ -68,7 +66,7 @@ def read_upload(environ: "WSGIEnvironment") -> UploadBody:
     Raises ProblemError where the body breaks a rule or a limit, and ValidationError where its envelope is not one.
     """
     by_lines = _is_by_lines(environ)
-    body = _unpacked(environ, read_bytes(environ, limits.UPLOAD_BYTES))
+    body = unpacked(environ, read_bytes(environ, limits.UPLOAD_BYTES), limits.UPLOAD_BYTES)
     if len(body) <= _LARGE_BYTES:
         return _read(body, by_lines=by_lines)
     with _large:
@@ -122,39 +120,3 @@ def _is_by_lines(environ: "WSGIEnvironment") -> bool:
     if options.get("charset", "utf-8").lower() not in {"utf-8", "utf8"}:
         raise ProblemError("unsupported-media-type", "The body must be in UTF-8.")
     return kind in NDJSON_TYPES
-
-
-def _unpacked(environ: "WSGIEnvironment", body: bytes) -> bytes:
-    coding = environ.get("HTTP_CONTENT_ENCODING", "identity").strip().lower()
-    if coding in {"", "identity"}:
-        return body
-    if coding not in _GZIP:
-        raise ProblemError("unsupported-media-type", "An upload may be compressed with gzip, and with nothing else.")
-    return _gunzip(body)
-
-
-def _gunzip(body: bytes) -> bytes:
-    """What the members of a gzip file unpack to; one byte more than the limit is seen, never made."""
-    parts, left = [], limits.UPLOAD_BYTES + 1
-    while True:
-        member = zlib.decompressobj(_AS_GZIP)
-        try:
-            part = member.decompress(body, left)
-        except zlib.error:
-            raise ProblemError(
-                "unsupported-media-type", "The body is not the gzip that Content-Encoding says."
-            ) from None
-        parts.append(part)
-        left -= len(part)
-        if left <= 0:
-            _too_large()
-        if not member.eof:
-            raise ProblemError("malformed-request", "The gzip body ends before its end.")
-        body = member.unused_data
-        if not body:
-            return b"".join(parts)
-
-
-def _too_large() -> NoReturn:
-    detail = f"The body may unpack to at most {limits.UPLOAD_BYTES:,} bytes; nothing was stored."
-    raise ProblemError("too-large", detail)

@@ -15,6 +15,7 @@ from pathlib import Path
 from time import perf_counter
 
 from tests.benchmarks import (
+    client,
     commands,
     domain,
     in_process,
@@ -22,6 +23,7 @@ from tests.benchmarks import (
     latency,
     memory,
     over_http,
+    probe,
     starting,
     statements,
 )
@@ -41,6 +43,8 @@ SECTIONS: dict[str, Section] = {
     "memory": memory.measure,
     "start": starting.measure,
     "catalog": large_catalog.measure,
+    "client": client.measure,
+    "probe": probe.measure,
 }
 # Two to five minutes are usual; a machine that is busy with other work takes longer.
 LONGEST_SECONDS = 600

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Operation = dict[str, Any]
 # The description itself, and the page that shows it.
 NOT_OF_THE_API = {("GET", "/openapi.json"), ("GET", "/docs"), ("GET", "/static/{name}")}
-CLOSED = {"FitQuestion", "TrafficQuestion", "InspectQuestion", "ImportQuestion"}
+CLOSED = {"FitQuestion", "TrafficQuestion", "InspectQuestion", "ImportQuestion", "LogQuestion"}
 
 
 def operations(spec: dict[str, Any]) -> Iterator[tuple[str, str, Operation]]:

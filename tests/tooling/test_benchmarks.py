@@ -24,7 +24,9 @@ BARRED = {
     "latency": 1,
     "memory": 2,
     "start": 3,
-    "catalog": 11,
+    "catalog": 10,
+    "client": 2,
+    "probe": 2,
 }
 
 

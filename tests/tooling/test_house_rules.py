@@ -8,7 +8,7 @@ import pytest
 
 from tests.tooling.repository import ROOT, python_files
 
-OURS = ("service", "migrations", "tests")
+OURS = ("service", "migrations", "clients", "tests")
 LONGEST_FILE_LINES = 400
 # Put together here, so that this file does not find itself.
 BANNED = (
@@ -24,7 +24,8 @@ BANNED = (
 def imported(path: Path) -> set[str]:
     nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
     plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
-    return plain | {node.module or "." for node in nodes if isinstance(node, ast.ImportFrom)}
+    relative = {"." * node.level + (node.module or "") for node in nodes if isinstance(node, ast.ImportFrom)}
+    return plain | relative
 
 
 def named(paths: list[Path]) -> list[str]:
@@ -53,7 +54,17 @@ def test_the_domain_imports_the_standard_library_and_itself() -> None:
     imports = {name for path in python_files("service/domain") for name in imported(path)}
 
     assert imports
-    assert sorted(n for n in imports if n.split(".")[0] not in allowed and not n.startswith("service.domain")) == []
+    outside = {name for name in imports if not name.startswith((".", "service.domain"))}
+    assert sorted(name for name in outside if name.split(".")[0] not in allowed) == []
+
+
+def test_the_reader_of_logs_can_be_carried_along_by_a_probe() -> None:
+    imports = {name for path in python_files("service/domain/logs") for name in imported(path)}
+
+    assert imports
+    # One dot alone: what stands in the folder beside it goes along, what stands above does not.
+    inside = {name for name in imports if name.startswith(".") and not name.startswith("..")}
+    assert sorted(name for name in imports - inside if name.split(".")[0] not in sys.stdlib_module_names) == []
 
 
 def test_a_migration_never_imports_the_service() -> None:

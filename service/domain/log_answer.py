@@ -1,0 +1,164 @@
+"""What a start-up log says beside what would have been quoted: bytes of each part, and the counts."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from service.domain.echo import NAMES as QUESTION_NAMES
+from service.domain.engines.sglang.capacity import pool_bytes
+from service.domain.errors import QuoteError
+from service.domain.log_question import implied
+from service.domain.logs import NAMES
+from service.domain.question import resolve
+from service.domain.quote import fit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from service.domain.logs import LogReading, Said
+    from service.domain.question import Catalog
+
+FROM_THE_LOG = "log"
+"""Where a name of the question came from that the log says."""
+
+_PARTS = {
+    "weights": (("weight_bytes",), ("weights",)),
+    "activations": (("activation_bytes",), ("reserve.activations", "reserve.sampler", "reserve.encoder")),
+    "other": (("other_bytes",), ("reserve.runtime", "reserve.communication")),
+    "graphs": (("graph_estimate_bytes", "graph_bytes"), ("reserve.graphs",)),
+    "state": (("state_bytes",), ("reserve.state",)),
+    "kv_cache": (("kv_cache_bytes",), ("kv_cache",)),
+}
+"""What the log calls a part, the first that it says, and the parts of a ledger that are the same memory."""
+
+_COUNTS = ("kv_capacity_tokens", "max_concurrency", "blocks", "block_tokens")
+
+
+def log_answer(reading: LogReading, given: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
+    """What a log says, the question it implies with `given` for what it does not say, and the quote of that.
+
+    `given` goes before the log. A question that cannot be answered leaves the quote null, with the reason.
+    """
+    found = implied(reading)
+    asked, warnings = _asked(found.asked, given, catalog)
+    quote, unquoted = _quote(asked, catalog)
+    return {
+        "engine": {"name": reading.engine, "version": reading.version},
+        "said": {name: _value(reading.said.get(name)) for name in NAMES},
+        "said_at": {name: _place(said) for name, said in reading.said.items()},
+        "per_rank": [
+            {
+                "worker": rank.worker,
+                "rank": rank.rank,
+                "replica": rank.replica,
+                "said": {name: said.value for name, said in rank.said.items()},
+            }
+            for rank in reading.ranks
+        ],
+        "refusal": None if reading.refusal is None else reading.refusal._asdict(),
+        "settings": dict(reading.settings),
+        "start": {
+            "number": reading.starts,
+            "first_line": reading.begins,
+            "last_line": reading.ends,
+            "lines": reading.lines,
+        },
+        "question": quote["question"] if quote else {**dict.fromkeys(QUESTION_NAMES), **asked},
+        "taken": _taken(asked, given, quote),
+        "quote": quote,
+        "unquoted": unquoted,
+        "comparison": _comparison(reading, asked, quote),
+        "counts": _counts(reading, quote),
+        "left_out": [each._asdict() for each in reading.left_out],
+        "warnings": [*reading.warnings, *found.warnings, *warnings],
+        "catalog_revision": catalog.revision,
+    }
+
+
+def _asked(found: Mapping[str, Any], given: Mapping[str, Any], catalog: Catalog) -> tuple[dict[str, Any], list[str]]:
+    """The log's names under those given, but for those that its engine is not asked for."""
+    asked = {name: value for name, value in found.items() if name not in given}
+    if "config" in given:
+        asked.pop("model", None)
+    if "gpu" in asked and "memory_bytes" in given:
+        del asked["gpu"]
+    try:
+        takes = catalog.engine(str(given.get("engine", found.get("engine")))).takes
+    except QuoteError:
+        return {**asked, **given}, []
+    beyond = sorted(name for name in asked if name not in takes)
+    kept = {name: value for name, value in asked.items() if name in takes}
+    return {**kept, **given}, [f"The log says {name}, which is not asked of this engine." for name in beyond]
+
+
+def _quote(asked: Mapping[str, Any], catalog: Catalog) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    try:
+        return fit(resolve(asked, catalog), catalog), None
+    except QuoteError as error:
+        faults = [{"pointer": f.pointer, "detail": f.detail, "nearest": list(f.nearest)} for f in error.faults]
+        return None, {"code": error.code, "title": error.title, "detail": error.detail, "errors": faults}
+
+
+def _taken(asked: Mapping[str, Any], given: Mapping[str, Any], quote: Mapping[str, Any] | None) -> dict[str, str]:
+    known = dict(quote["taken"]) if quote else dict.fromkeys(asked, "request")
+    return known | {name: FROM_THE_LOG for name in asked if name not in given}
+
+
+def _value(said: Said | None) -> Any:  # noqa: ANN401  # as the name's type
+    return None if said is None else said.value
+
+
+def _place(said: Said) -> dict[str, Any]:
+    return {"line": said.line, "worker": said.worker, "rounding": said.rounding}
+
+
+def _comparison(reading: LogReading, asked: Mapping[str, Any], quote: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    rows = []
+    if quote is not None:
+        parts = {part["name"]: part["bytes"] for part in quote["ledger"]["parts"]}
+        for name, (saying, quoted) in _PARTS.items():
+            said = next((_value(reading.said[each]) for each in saying if each in reading.said), None)
+            found = [parts[each] for each in quoted if each in parts]
+            if said is not None and found:
+                rows.append(_row(name, said, sum(found)))
+    return rows + _by_rule(reading, asked, quote)
+
+
+def _by_rule(reading: LogReading, asked: Mapping[str, Any], quote: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    """The cache as the engine's rule gives it from the free memory that the log says."""
+    share = asked.get("memory_utilization") or (quote["question"]["memory_utilization"] if quote else None)
+    before, after = (_value(reading.said.get(name)) for name in ("free_before_bytes", "free_after_bytes"))
+    if share is None or after is None or (before is None and reading.engine == "sglang"):
+        return []
+    if reading.engine == "sglang":
+        pool = pool_bytes(before, after, share)
+    elif reading.engine == "tensorrt-llm":
+        pool = int(after * Fraction(str(share)))
+    else:
+        return []
+    return [_row("kv_cache_from_free_memory", _value(reading.said.get("kv_cache_bytes")), pool)]
+
+
+def _row(part: str, said: int | None, quoted: int) -> dict[str, Any]:
+    difference = None if said is None else quoted - said
+    relative = difference / said if said and difference is not None else None
+    return {
+        "part": part,
+        "said_bytes": said,
+        "quoted_bytes": quoted,
+        "difference_bytes": difference,
+        "relative": relative,
+    }
+
+
+def _counts(reading: LogReading, quote: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+    rows = []
+    for name in _COUNTS:
+        said, quoted = _value(reading.said.get(name)), quote and quote[name]
+        if said is not None and quoted is not None:
+            relative = (quoted - said) / said if said else None
+            rows.append(
+                {"name": name, "said": said, "quoted": quoted, "difference": quoted - said, "relative": relative}
+            )
+    return rows

@@ -1,0 +1,224 @@
+"""Lines as the engine wrote them, and which of its processes did, whatever carried them here.
+
+Containers and log shippers put their own words before a line, pack it into JSON, cut long ones into pieces, and mix
+those of several processes. Engines' messages are looked for inside a line, so a prefix need not be known to be passed
+over; here is only undone what changes the message itself, or tells processes apart.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+LONGEST = 1 << 20
+"""Characters of a line that are looked at; what is longer is cut there."""
+
+_PIECES = 64
+_MESSAGES = ("log", "message", "msg", "MESSAGE", "line", "textPayload", "body")
+# Runtimes cut at a fixed size; a shorter piece was cut once more, and what follows it is not its rest.
+_LEAST_PIECE = 8000
+_CRI = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]{8,24}(?:Z|[+-]\d\d:\d\d) (?P<stream>stdout|stderr) (?P<flag>[FP]) ")
+_ANSI = re.compile(r"(?:\x1b|#033)(?:\[[0-9;?]{0,24}[A-Za-z]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\))")
+_CONTAINER = re.compile(r"(?P<compose>[\w.-]{1,100}) {1,80}\| |\[pod/(?P<pod>[\w./-]{1,200})\] ", re.ASCII)
+_REPEATED = re.compile(r" \[repeated \d{1,6}x across [^\]]{1,40}\].{0,400}\Z")
+
+
+class Process(NamedTuple):
+    """Who wrote a line: the engine's own name for the process, and the container it runs in, where told.
+
+    `rank` counts within a replica, `replica` is the number of the engine among several.
+    """
+
+    label: str = ""
+    pid: str = ""
+    rank: int | None = None
+    replica: int | None = None
+    source: str = ""
+
+
+class Line(NamedTuple):
+    """A line without what carried it; `whole` says that its envelope proves that nothing of it was cut."""
+
+    text: str
+    number: int
+    whole: bool
+    source: str
+
+
+class _Pieces:
+    """Long lines come in pieces; those of one stream are put together."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, list[str]] = {}
+        self._spoilt: set[str] = set()
+
+    def spoil(self, key: str) -> None:
+        """Give up a line of which a piece is not whole."""
+        self._open[key] = [""]
+        self._spoilt.add(key)
+
+    def joined(self, key: str, text: str, *, more: bool) -> str | None:
+        """The line that ends with this piece; None where more is to come."""
+        held = self._open.get(key)
+        if more:
+            if held is None and len(self._open) < _PIECES:
+                held = self._open[key] = []
+            if held is not None and sum(map(len, held)) < LONGEST:
+                held.append(text)
+            return None
+        if held is None:
+            return text
+        del self._open[key]
+        if key in self._spoilt:
+            self._spoilt.discard(key)
+            return None
+        return "".join((*held, text))
+
+
+class Unpacked:
+    """Each line that the engine wrote, with the number of the line that it came in (of the last, if in pieces)."""
+
+    def __init__(self, raw_lines: Iterable[str]) -> None:
+        self._raw_lines = raw_lines
+        self._pieces = _Pieces()
+        self.number = 0
+
+    def __iter__(self) -> Iterator[Line]:
+        for raw in self._raw_lines:
+            self.number += 1
+            text: str | None = raw[:LONGEST].rstrip("\r\n").lstrip("\0\ufeff")
+            whole = False
+            if raw[:1] == "{":
+                text, whole = self._from_json(raw)
+            elif " std" in raw[:64]:
+                text = self._from_cri(text or "")
+            if text and not text.isspace():
+                yield _cleaned(text, self.number, whole)
+
+    def _from_json(self, raw: str) -> tuple[str | None, bool]:
+        """The message in a JSON envelope, where it is complete: docker ends a complete one with its line's end."""
+        message, name = _message(raw)
+        if message is None:
+            return raw[:LONGEST].rstrip("\r\n"), False
+        more = name == "log" and not message.endswith("\n")
+        return self._pieces.joined("json", message[:LONGEST].rstrip("\r\n"), more=more), True
+
+    def _from_cri(self, text: str) -> str | None:
+        found = _CRI.match(text)
+        if found is None:
+            return text
+        message, more = text[found.end() :], found["flag"] == "P"
+        if more and len(message) < _LEAST_PIECE:
+            self._pieces.spoil(found["stream"])
+            return None
+        return self._pieces.joined(found["stream"], message, more=more)
+
+
+def _message(raw: str) -> tuple[str | None, str]:
+    try:
+        value = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None, ""
+    if not isinstance(value, dict):
+        return None, ""
+    inner = value.get("fields")
+    for holder in (value, inner) if isinstance(inner, dict) else (value,):
+        name = next((name for name in _MESSAGES if isinstance(holder.get(name), str)), None)
+        if name is not None:
+            return holder[name], name if "stream" in holder else ""
+    return None, ""
+
+
+def _cleaned(text: str, number: int, whole: bool) -> Line:  # noqa: FBT001  # a field of the line
+    if "\x1b" in text or "#033" in text:
+        text = _ANSI.sub("", text)
+    source = ""
+    if "|" in text[:200] or text.startswith("[pod/"):
+        found = _CONTAINER.match(text)
+        if found:
+            source, text = found["compose"] or found["pod"], text[found.end() :]
+    if text.endswith("]") or "[repeated " in text[-400:]:
+        text = _REPEATED.sub("", text)
+    return Line(text, number, whole, source)
+
+
+_VLLM = re.compile(
+    r"\((?P<label>(?:Vllm)?Worker(?:Process|Proc)?(?:[_ ](?:rank=\d{1,5}|(?:(?:DP|PP|TP|EP|DCP|PCP)\d{1,5}_?){1,6}))?"
+    r"|EngineCore(?:_(?:DP)?\d{1,5})?|APIServer(?:_\d{1,5})?|RayWorkerWrapper|RayWorkerProc|RayTrainWorker"
+    r"|RayDistributedExecutor)(?: pid=(?P<pid>\d{1,10}))?(?:, ip=[\d.a-f:]{3,45})?\)",
+    re.ASCII,
+)
+_SGLANG = re.compile(
+    r"\[\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d{1,6})?(?P<label>(?: (?:DP|PP|TP|EP|MOE_?EP|CP)\d{1,5}){1,5})\]"
+    r"|\[gpu(?:_id)?=(?P<gpu>\d{1,5})\]",
+    re.ASCII,
+)
+_MPI = re.compile(r"\[(?:RANK |rank ?|1,)(?P<rank>\d{1,5})\](?:<std(?:out|err)>:?)?", re.ASCII)
+_PLACES = re.compile(r"(?P<axis>DP|PP|TP)(?P<number>\d{1,5})", re.ASCII)
+_NUMBERED = re.compile(r"(?:rank=|EngineCore_|APIServer_)(?P<number>\d{1,5})", re.ASCII)
+_SOURCE = re.compile(r"[\w./-]{1,100}\.(?:py|go|cpp|cu|cc):\d{1,6}\]", re.ASCII)
+_LEVEL = re.compile(r"\b(?:INFO|DEBUG|WARNING|ERROR|CRITICAL)\b", re.ASCII)
+_CUT_TAG = re.compile(r"(?<!<std)(?:out|err)>:|^(?:ut|rr|t|r)?>:", re.ASCII)
+_CLOSERS = {")": "(", "]": "["}
+
+
+def writer(head: str, source: str) -> Process | None:
+    """Who wrote a line that begins with `head`; None where the head was cut inside such a name."""
+    if not _balanced(head) or _CUT_TAG.search(head) or (".py:" in head and not _LEVEL.search(head)):
+        return None
+    if "(" in head:
+        found = _VLLM.search(head)
+        if found:
+            return _vllm_process(found, source)
+    if "[" in head:
+        found = _SGLANG.search(head)
+        if found:
+            label = (found["label"] or f" gpu{found['gpu']}").strip()
+            places = _places(label)
+            return Process(label, "", places.get("TP", _whole(found["gpu"])), places.get("DP"), source)
+        found = _MPI.search(head)
+        if found:
+            return Process(f"rank {found['rank']}", "", int(found["rank"]), None, source)
+    return Process(source=source)
+
+
+def _vllm_process(found: re.Match[str], source: str) -> Process:
+    label, pid = found["label"], found["pid"] or ""
+    places = _places(label)
+    numbered = _NUMBERED.search(label)
+    number = int(numbered["number"]) if numbered else None
+    if label.startswith(("EngineCore", "APIServer")):
+        return Process(label, pid, None, places.get("DP", number), source)
+    rank = places.get("TP", number) if not places.get("PP") else None
+    if rank is None and not places:
+        label = f"{label} pid={pid}"
+    return Process(label, pid, rank, places.get("DP"), source)
+
+
+def _places(label: str) -> dict[str, int]:
+    return {found["axis"]: int(found["number"]) for found in _PLACES.finditer(label)}
+
+
+def _whole(text: str | None) -> int | None:
+    return None if text is None else int(text)
+
+
+def _unless_opened(found: re.Match[str]) -> str:
+    opened = found.string[: found.start()].endswith("[")
+    return found[0] if opened else ""
+
+
+def _balanced(head: str) -> bool:
+    """Whether no bracket is closed that was never opened, as one is where the beginning of the line is missing."""
+    if ")" not in head and "]" not in head:
+        return True
+    opened: list[str] = []
+    # Loggers that write `module.py:123] ` open no bracket.
+    for sign in _SOURCE.sub(_unless_opened, head[:400]):
+        if sign in "([":
+            opened.append(sign)
+        elif sign in ")]" and (not opened or opened.pop() != _CLOSERS[sign]):
+            return False
+    return True

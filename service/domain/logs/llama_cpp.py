@@ -1,0 +1,222 @@
+"""llama.cpp's log. Sizes are MiB of a device; nothing is budgeted, so what it allocates is what the settings ask for.
+
+Caches of a device are printed one line each and once more together; the sum of the one must be the sum of the other,
+or a line is missing.
+"""
+
+from __future__ import annotations
+
+import re
+
+from .forms import Value, form
+from .grammar import Grammar
+from .lines import Process
+from .starts import Heard, Start
+
+_LOGS = "public start-up logs"
+_CONTEXTS = ("llama_context", "llama_new_context_with_model", "llama_init_from_model")
+_CACHES = ("llama_kv_cache_init", "llama_kv_cache_unified", "llama_kv_cache")
+_STATES = ("llama_memory_recurrent", "llama_kv_cache_recurrent")
+
+FORMS = (
+    form("build: {version:count} ({:word}) with {*}", "b3600", _LOGS),
+    form("build = {version:count} ({:word})", "b1000", _LOGS),
+    form("found {gpu_count:count} <CUDA|ROCm|HIP> devices[ (Total VRAM: {:mib})]:", "b1000", _LOGS),
+    form("Found {gpu_count:count} Vulkan devices:", "b2000", _LOGS),
+    form("using device {device:word} ({gpu:named}) [({:named}) ]- {free_before_bytes:mib} free", "b4000", _LOGS),
+    form(
+        "llama_model_loader: loaded meta data with {:count} key-value pairs and {:count} tensors from {model:quoted}"
+        " (version {*}",
+        "b1500",
+        _LOGS,
+    ),
+    form("loading draft model {*}", "b4500", _LOGS),
+    *(
+        form(f"{part}: {{device:word}} [model ]buffer size = {{weight_bytes:mib}}", "b1500", _LOGS)
+        for part in ("load_tensors", "llm_load_tensors")
+    ),
+    *(
+        form(f"{part}: offloaded {{:count}}/{{all_layers:count}} layers to GPU", "b1500", _LOGS)
+        for part in ("load_tensors", "llm_load_tensors")
+    ),
+    *(form(f"{part}: offload<ing|ed> {{*}}", "b1500", _LOGS) for part in ("load_tensors", "llm_load_tensors")),
+    *(form(f"{part}: {{device:word}} KV buffer size = {{cache_bytes:mib}}", "b1500", _LOGS) for part in _CACHES),
+    *(form(f"{part}: {{device:word}} <RS|KV> buffer size = {{states_bytes:mib}}", "b5500", _LOGS) for part in _STATES),
+    *(
+        form(
+            f"{part}: size = {{total_bytes:mib}} ({{:pad}}{{cells:count}} cells,{{:pad}}{{layers:count}} layers,"
+            "{:pad}[{slots:count}/]{streams:count} seqs), K {*}",
+            "b5500",
+            _LOGS,
+        )
+        for part in _CACHES
+    ),
+    *(
+        form(
+            f"{part}: size = {{states_total_bytes:mib}} ({{:pad}}{{:count}} cells,{{:pad}}{{:count}} layers,{{:pad}}"
+            "[{:count}/]{:count} seqs), R {*}",
+            "b5500",
+            _LOGS,
+        )
+        for part in _STATES
+    ),
+    *(
+        form(
+            f"{part}: KV self size{{:pad}}= {{total_bytes:mib}}, K ({{:word}}): {{:mib}}, V ({{:word}}): {{:mib}}",
+            "b1500",
+            _LOGS,
+            "b5400",
+        )
+        for part in _CONTEXTS
+    ),
+    *(
+        form(f"{part}: {{device:word}} compute buffer size = {{activation_bytes:mib}}", "b1500", _LOGS)
+        for part in (*_CONTEXTS, "sched_reserve")
+    ),
+    *(form(f"{part}: {{device:word}} output buffer size = {{:mib}}", "b2500", _LOGS) for part in _CONTEXTS),
+    *(
+        form(f"{part}: creating {{:pad}}[non-]SWA KV cache, size = {{announced_cells:count}} cells", "b5400", _LOGS)
+        for part in ("llama_kv_cache_unified_iswa", "llama_kv_cache_iswa")
+    ),
+    *(form(f"{part}: n_ctx{{:pad}}= {{cells_asked:count}}", "b1500", _LOGS) for part in _CONTEXTS),
+    *(
+        form(
+            f"{part}: n_ctx_<per_seq|seq> ({{context_limit_tokens:count}}) {{:compare}} n_ctx_train ({{:count}}){{*}}",
+            "b4500",
+            _LOGS,
+        )
+        for part in _CONTEXTS
+    ),
+    *(form(f"{part}: n_{{*}}", "b1500", _LOGS) for part in _CONTEXTS),
+    form("failed to allocate {*}", "b2000", _LOGS, refuses="out_of_memory"),
+    form("cudaMalloc failed: out of memory{*}", "b2000", _LOGS, refuses="out_of_memory"),
+)
+
+_DEVICE = re.compile(r"(?:CUDA|ROCm|HIP|Vulkan|SYCL|Metal|MTL|MUSA|CANN|OpenCL)(?P<number>\d{0,3})\Z", re.ASCII)
+_PAIRS = (("cache_bytes", "total_bytes", "kv_cache_bytes"), ("states_bytes", "states_total_bytes", "state_bytes"))
+
+
+def settle(start: Start) -> None:
+    """Add up what each device keeps, where the sums of both kinds of lines agree, and forget the host's share."""
+    ended = _is_whole(start)
+    _tokens(start)
+    for parts, totals, name in _PAIRS:
+        _add_up(start, parts, totals, name, whole=ended)
+    for process in [each for each in start.heard if each.label and not is_device(each.label)]:
+        del start.heard[process]
+    for names in start.heard.values():
+        _one_only(start, names, "weight_bytes")
+
+
+def _is_whole(start: Start) -> bool:
+    """Whether the lines before and behind the caches are there, and as many caches as were announced."""
+    caches = [heard.line for name in ("cache_bytes", "states_bytes") for _, heard in start.values(name)]
+    before = [heard.line for _, heard in start.values("cells_asked")]
+    behind = [heard.line for _, heard in start.values("activation_bytes")]
+    announced = sum(1 for _ in start.values("announced_cells"))
+    sizes = sum(1 for _ in start.values("cells"))
+    for names in start.heard.values():
+        names.pop("announced_cells", None)
+    layers = [int(heard.value) for _, heard in start.values("layers")]
+    # The output counts as one more; beside recurrent layers, only some keep tokens.
+    wanted = min((int(heard.value) - 1 for _, heard in start.values("all_layers")), default=0)
+    beside = any(True for _ in start.values("states_total_bytes"))
+    if layers and not beside and sum(layers) < wanted:
+        return False
+    if layers and not _held_tokens(start) & {heard.value for _, heard in start.values("cells_asked")}:
+        return False
+    if not (caches and before and behind) or announced not in {0, sizes}:
+        return False
+    return min(before) < min(caches) and max(caches) < max(behind)
+
+
+def _add_up(start: Start, parts: str, totals: str, name: str, *, whole: bool) -> None:
+    printed = [heard for _, heard in start.values(parts)]
+    together = [heard for _, heard in start.values(totals)]
+    apart = _sum(printed) - _sum(together)
+    agree = whole and bool(printed) and abs(apart) <= sum(heard.rounding for heard in (*printed, *together))
+    for names in start.heard.values():
+        names.pop(totals, None)
+        times = names.pop(parts, None)
+        if times and agree:
+            rounding = sum(heard.rounding for heard in times)
+            names[name] = [times[-1]._replace(value=_sum(times), rounding=rounding)]
+        elif times:
+            reason = "the caches of the devices do not add up to what was allocated; a line is missing"
+            start.leave_out(name, reason, times[-1].line)
+
+
+def _held_tokens(start: Start) -> set[Value]:
+    """Cells of each cache in all of its streams."""
+    sizes: dict[int, dict[str, int]] = {}
+    for name in ("cells", "streams"):
+        for _, heard in start.values(name):
+            sizes.setdefault(heard.line, {})[name] = int(heard.value)
+    return {size["cells"] * size["streams"] for size in sizes.values() if len(size) == 2}  # noqa: PLR2004  # both
+
+
+def _tokens(start: Start) -> None:
+    """Cells of the longest cache, in all streams; `n_ctx` at a line's end is confirmed by them."""
+    held = _held_tokens(start)
+    for names in start.heard.values():
+        for name in ("cells", "streams", "slots", "layers", "all_layers"):
+            names.pop(name, None)
+        asked = names.pop("cells_asked", [])
+        found = [heard for heard in asked if heard.sure or int(heard.value) in held]
+        if found:
+            names["kv_capacity_tokens"] = [found[-1]._replace(sure=True)]
+        elif asked:
+            start.leave_out(
+                "kv_capacity_tokens",
+                "n_ctx stands at the end of a line, and no cache of that size confirms it",
+                asked[-1].line,
+            )
+
+
+def _sum(times: list[Heard]) -> int:
+    return sum(int(heard.value) for heard in times)
+
+
+def is_device(label: str) -> bool:
+    """Whether a buffer of that name is a GPU's, and not the host's."""
+    return _DEVICE.match(label) is not None
+
+
+def _one_only(start: Start, names: dict[str, list[Heard]], name: str) -> None:
+    times = names.get(name, [])
+    if len({heard.value for heard in times}) > 1:
+        start.leave_out(name, "the device holds more than one part of it", times[-1].line)
+        del names[name]
+
+
+def _alone(start: Start, process: Process) -> bool:
+    counts = {heard.value for _, heard in start.values("gpu_count")}
+    return counts == {1} and is_device(process.label)
+
+
+LLAMA_CPP = Grammar(
+    engine="llama.cpp",
+    hints=(
+        "build: ",
+        "build = ",
+        "devices",
+        "using device",
+        "loaded meta data",
+        "draft model",
+        "buffer size",
+        "cells,",
+        "KV self size",
+        "n_ctx",
+        "layers to GPU",
+        "failed to allocate",
+        "cudaMalloc failed",
+    ),
+    forms=FORMS,
+    opening=frozenset({"build:", "build ="}),
+    reopening=frozenset({"found", "Found"}),
+    naming=frozenset({"llama_model_loader: loaded meta data with"}),
+    drafting=frozenset({"loading draft model"}),
+    settle=settle,
+    alone=_alone,
+    core=frozenset(),
+)

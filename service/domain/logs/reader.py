@@ -1,0 +1,128 @@
+"""From the lines of a log to what it says; one pass, and no more kept than what was heard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .decide import Decision
+from .grammar import Grammar
+from .lines import Line, Unpacked
+from .llama_cpp import LLAMA_CPP
+from .lmdeploy import LMDEPLOY
+from .ollama import OLLAMA
+from .sglang import SGLANG
+from .starts import Listener, Start
+from .tensorrt_llm import TENSORRT_LLM
+from .tgi import TGI
+from .vllm import VLLM
+from .words import NOTHING, LeftOut, LogReading
+
+_GRAMMARS: tuple[Grammar, ...] = (VLLM, SGLANG, TENSORRT_LLM, LLAMA_CPP, OLLAMA, TGI, LMDEPLOY)
+ENGINES = tuple(grammar.engine for grammar in _GRAMMARS)
+"""The engines whose logs are read."""
+
+LOOKED_FOR = {grammar.engine: tuple(dict.fromkeys(grammar.by_literal())) for grammar in _GRAMMARS}
+"""What lines of each engine are looked for by."""
+
+_MOST_SOURCES = 64
+_MOST_LEFT_OUT = 100
+
+
+def read(lines: Iterable[str]) -> LogReading:
+    """Read a log, whole or a piece of one; what cannot be told is left out, and no log makes it fail.
+
+    Of several starts the last one counts that says what its cache holds or why there is none.
+    """
+    listeners: dict[tuple[str, str], Listener] = {}
+    unpacked = Unpacked(lines)
+    for line in unpacked:
+        for grammar in _interested(line):
+            _hear(listeners, grammar, line)
+    heard = [listener for listener in listeners.values() if listener.chosen() is not None]
+    if not heard:
+        return NOTHING._replace(lines=unpacked.number)
+    return _reading(heard, unpacked.number)
+
+
+def _by_hint() -> dict[str, tuple[Grammar, ...]]:
+    hints = dict.fromkeys(hint for grammar in _GRAMMARS for hint in grammar.hints)
+    return {hint: tuple(grammar for grammar in _GRAMMARS if hint in grammar.hints) for hint in hints}
+
+
+_HINTS = _by_hint()
+
+
+def _interested(line: Line) -> list[Grammar]:
+    """The engines that may have written a line."""
+    text = line.text
+    found: list[Grammar] = []
+    for hint, grammars in _HINTS.items():
+        if hint in text:
+            found += [grammar for grammar in grammars if grammar not in found]
+    return found
+
+
+def _hear(listeners: dict[tuple[str, str], Listener], grammar: Grammar, line: Line) -> None:
+    key = (grammar.engine, line.source)
+    listener = listeners.get(key)
+    if listener is None:
+        if len(listeners) >= _MOST_SOURCES:
+            return
+        listener = listeners[key] = Listener(grammar)
+    listener.hear(line)
+
+
+def _reading(heard: list[Listener], lines: int) -> LogReading:
+    listener = max(heard, key=_weight)
+    start = listener.chosen()
+    assert start is not None  # noqa: S101  # those without were sorted out
+    decision = Decision(start)
+    args = [printed for printed in start.printed if printed.kind == "args"]
+    settings = (args or start.printed)[-1].settings if start.printed else None
+    version = start.version()
+    return LogReading(
+        engine=start.grammar.engine,
+        version=version,
+        said=decision.said,
+        ranks=decision.ranks,
+        settings=settings.values if settings else {},
+        nested_settings=settings.nested if settings else {},
+        settings_whole=bool(settings and settings.whole),
+        refusal=start.refusals[-1] if start.refusals else None,
+        starts=listener.starts,
+        begins=start.begins,
+        ends=start.ends,
+        lines=lines,
+        left_out=_told(decision.left_out),
+        warnings=_warnings(heard, listener, start),
+    )
+
+
+def _weight(listener: Listener) -> tuple[bool, int, int]:
+    start = listener.chosen()
+    return (start.complete, start.size, start.ends) if start else (False, 0, 0)
+
+
+def _told(left_out: list[LeftOut]) -> tuple[LeftOut, ...]:
+    told = sorted(dict.fromkeys(left_out), key=lambda each: each.line or 0)
+    if len(told) <= _MOST_LEFT_OUT:
+        return tuple(told)
+    more = len(told) - _MOST_LEFT_OUT
+    return (*told[:_MOST_LEFT_OUT], LeftOut(f"{more} more", "a log that leaves out so much is listed in part", None))
+
+
+def _warnings(heard: list[Listener], chosen: Listener, start: Start) -> tuple[str, ...]:
+    found = list(start.warnings)
+    if chosen.starts > 1:
+        which = "The last complete one" if start is not chosen.present else "The last one"
+        found.append(f"The log holds {chosen.starts} starts. {which} was read, from line {start.begins:,} on.")
+    others = sorted({_named(other) for other in heard if other is not chosen and other.chosen()})
+    if others:
+        found.append(f"The log also holds lines of {', '.join(others)}; they were not read.")
+    return tuple(found)
+
+
+def _named(listener: Listener) -> str:
+    start = listener.chosen()
+    sources = {process.source for process in start.heard if process.source} if start else set()
+    return listener.grammar.engine + (f" in {', '.join(sorted(sources))}" if sources else "")

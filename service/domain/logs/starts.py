@@ -1,0 +1,256 @@
+"""A log's starts: what is heard between the line that begins one and the line that begins the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from .forms import Form, Found, Value
+from .grammar import Grammar
+from .lines import Line, Process, writer
+from .settings import Settings, parse
+from .words import OF_A_RANK, TEXTS, LeftOut, Refusal, Said
+
+_MOST_PROCESSES = 1024
+_MOST_TIMES = 64
+_NAMES_OF_A_LAYOUT = 3
+_MOST_LEFT_OUT = 200
+CAPACITY = ("kv_capacity_tokens", "kv_cache_bytes", "blocks", "batch_total_tokens")
+
+
+class Heard(NamedTuple):
+    """A value as it was said once; `sure` is false where a cut line would have looked the same."""
+
+    value: Value
+    rounding: float
+    line: int
+    column: int
+    sure: bool
+
+
+class Printed(NamedTuple):
+    """Settings that a process printed: `args` as they were given, `config` as the engine resolved them."""
+
+    kind: str
+    settings: Settings
+    line: int
+    process: Process
+
+
+@dataclass
+class Start:
+    """What was heard of one start."""
+
+    grammar: Grammar
+    begins: int
+    ends: int = 0
+    heard: dict[Process, dict[str, list[Heard]]] = field(default_factory=dict)
+    printed: list[Printed] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    marks: set[tuple[str, str]] = field(default_factory=set)
+    began: bool = False
+    drafting: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether it says what the cache holds, or why there is none."""
+        return bool(self.refusals) or any(name in names for names in self.heard.values() for name in CAPACITY)
+
+    @property
+    def size(self) -> int:
+        """How many values it has."""
+        return sum(map(len, self.heard.values())) + len(self.printed) + len(self.refusals)
+
+    def add(self, process: Process, name: str, heard: Heard) -> None:
+        """Keep a value; the first and the last of very many."""
+        names = self.heard.get(process)
+        if names is None:
+            if len(self.heard) >= _MOST_PROCESSES:
+                self.leave_out(name, "more processes write into this log than are told apart", heard.line)
+                return
+            names = self.heard[process] = {}
+        times = names.setdefault(name, [])
+        if len(times) < _MOST_TIMES:
+            times.append(heard)
+        else:
+            times[-1] = heard
+
+    def leave_out(self, what: str, reason: str, line: int | None = None) -> None:
+        """Say what is not taken."""
+        if len(self.left_out) < _MOST_LEFT_OUT:
+            self.left_out.append(LeftOut(what, reason, line))
+
+    def values(self, name: str) -> Iterator[tuple[Process, Heard]]:
+        """Everything heard under a name, by whom."""
+        for process, names in self.heard.items():
+            for heard in names.get(name, ()):
+                yield process, heard
+
+    def setting(self, name: str) -> object:
+        """A printed setting by the engine's own name; what the engine resolved goes before what was given."""
+        for printed in self._in_order():
+            value = printed.settings.values.get(name)
+            if value is not None:
+                return value
+        return None
+
+    def settings_said(self) -> dict[str, Said]:
+        """Printed settings in our words; those that two lists print differently are left out."""
+        said: dict[str, Said] = {}
+        for printed in self._in_order():
+            for theirs, ours in self.grammar.settings.items():
+                value = printed.settings.values.get(theirs)
+                if value is not None and _means(ours, value):
+                    said.setdefault(ours, Said(value, printed.line, printed.process.label or None))
+        given = [printed for printed in self.printed if printed.kind == "args" and printed.settings.whole]
+        if given:
+            for ours, value in self.grammar.absent.items():
+                said.setdefault(ours, Said(value, given[-1].line, given[-1].process.label or None))
+        return said
+
+    def _in_order(self) -> list[Printed]:
+        return sorted(self.printed, key=lambda printed: (printed.kind != "config", -printed.line))
+
+    def version(self) -> str | None:
+        """The release, where a line that is whole says it."""
+        found = {str(heard.value) for _, heard in self.values("version") if heard.sure}
+        return found.pop() if len(found) == 1 else None
+
+    def layout_of(self, name: str) -> int | None:
+        """A size of the layout, where the settings say it: 1 where a list goes on that would have named it by then."""
+        said = self.settings_said().get(name)
+        if said is not None and isinstance(said.value, int):
+            return said.value
+        return 1 if any(self._goes_on(printed) for printed in self.printed) else None
+
+    def _goes_on(self, printed: Printed) -> bool:
+        """Whether a list of resolved settings goes on behind its layout."""
+        names = list(printed.settings.values)
+        layout = [at for at, name in enumerate(names) if self.grammar.settings.get(name) == "tensor_parallel"]
+        return printed.kind == "config" and bool(layout) and len(names) > layout[0] + _NAMES_OF_A_LAYOUT
+
+    def world(self) -> int | None:
+        """Ranks of a replica; None where the settings do not say."""
+        tensor, pipeline = self.layout_of("tensor_parallel"), self.layout_of("pipeline_parallel")
+        return None if tensor is None or pipeline is None else tensor * pipeline
+
+    def alone_somewhere(self) -> bool:
+        """Whether a process that is the only rank, by its own name, says what only ranks do."""
+        return any(
+            self.grammar.alone(self, process)
+            for process, names in self.heard.items()
+            if any(name in OF_A_RANK for name in names)
+        )
+
+
+class Listener:
+    """Hears the lines of one engine from one container, and keeps the last complete start and the present one."""
+
+    def __init__(self, grammar: Grammar) -> None:
+        self.grammar = grammar
+        self.starts = 0
+        self.present: Start | None = None
+        self.complete: Start | None = None
+        self._forms = tuple(grammar.by_literal().items())
+
+    def hear(self, line: Line) -> None:
+        """Take what a line says, or say that it cannot be read."""
+        looked_for = [(line.text.find(literal), literal, forms) for literal, forms in self._forms]
+        taken = [self._take(line, at, literal, forms) for at, literal, forms in looked_for if at >= 0]
+        if not any(taken):
+            names = [name for at, _, forms in looked_for if at >= 0 for form in forms for name in form.names]
+            if names:
+                what = ", ".join(dict.fromkeys(names))
+                reason = "the line is cut, or written in a way that is not known"
+                self._start(line.number).leave_out(what, reason, line.number)
+
+    def chosen(self) -> Start | None:
+        """The last complete start, or what there is of one."""
+        present = self.present
+        if present is None or present.complete:
+            return present
+        return self.complete or present
+
+    def _take(self, line: Line, at: int, literal: str, forms: Sequence[Form]) -> bool:
+        for form in forms:
+            found = form.read(line.text, at)
+            if found is not None:
+                self._heed(line, writer(line.text[:at], line.source), literal, form, found)
+                return True
+        return False
+
+    def _heed(self, line: Line, process: Process | None, literal: str, form: Form, found: list[Found]) -> None:
+        start = self._start(line.number, (literal, process.label if process else ""))
+        start.ends = line.number
+        if process is None:
+            start.leave_out(", ".join(form.names), "the beginning of the line is cut", line.number)
+            return
+        if form.refuses:
+            start.refusals.append(_refusal(form.refuses, line.number, found))
+            del start.refusals[:-_MOST_TIMES]
+        start.drafting = start.drafting or literal in self.grammar.drafting
+        device = next((str(each.value) for each in found if each.name == "device"), None)
+        if device is not None:
+            digits = device[len(device.rstrip("0123456789")) :]
+            process = process._replace(label=device, rank=int(digits) if digits else None)
+        for each in found:
+            if each.name == "device":
+                continue
+            if not form.refuses or each.name not in Refusal._fields:
+                self._add(start, process, each, line)
+
+    def _add(self, start: Start, process: Process, found: Found, line: Line) -> None:
+        if found.name in {"args", "config"}:
+            if len(start.printed) < _MOST_TIMES:
+                settings = parse(str(found.value))
+                start.printed.append(Printed(found.name, settings, line.number, process))
+            return
+        if start.drafting and found.name in OF_A_RANK:
+            start.leave_out(found.name, "it is of the draft model", line.number)
+            return
+        sure = line.whole or not found.open
+        start.add(process, found.name, Heard(found.value, found.rounding, line.number, found.column, sure))
+
+    def _start(self, number: int, mark: tuple[str, str] | None = None) -> Start:
+        present = self.present
+        if present is None or (mark is not None and self._begins(present, mark)):
+            if present is not None and present.complete:
+                self.complete = present
+            self.starts += 1
+            present = self.present = _next_start(self.grammar, number, present)
+        if mark is not None:
+            present.marks.add(mark)
+            present.began = present.began or mark[0] not in self.grammar.opening | self.grammar.reopening
+        return present
+
+    def _begins(self, present: Start, mark: tuple[str, str]) -> bool:
+        literal = mark[0]
+        if literal in self.grammar.reopening:
+            return present.complete
+        if literal in self.grammar.opening:
+            return present.began or mark in present.marks
+        return literal in self.grammar.naming and mark in present.marks
+
+
+def _means(name: str, value: Value) -> bool:
+    """Whether a printed setting is a value of ours: numbers where ours are, and words only where ours are."""
+    if isinstance(value, bool) or value == "auto":
+        return False
+    return isinstance(value, str) == (name in TEXTS)
+
+
+def _next_start(grammar: Grammar, number: int, before: Start | None) -> Start:
+    """A start, with what an earlier one said for all."""
+    start = Start(grammar, number, number)
+    for process, names in before.heard.items() if before and grammar.kept else ():
+        kept = {name: times for name, times in names.items() if name in grammar.kept}
+        if kept:
+            start.heard[process] = kept
+    return start
+
+
+def _refusal(kind: str, line: int, found: list[Found]) -> Refusal:
+    return Refusal(kind, line, **{each.name: int(each.value) for each in found if each.name in Refusal._fields})

@@ -1,0 +1,141 @@
+"""TensorRT-LLM's log. Its C++ part names no rank; the PyTorch backend first allocates a small cache to measure with.
+
+cache = fraction x what is free after the engine and its contexts; tokens are the smallest of all ranks.
+"""
+
+from __future__ import annotations
+
+from .forms import form
+from .grammar import OUT_OF_MEMORY, Grammar
+from .starts import Heard, Start
+from .words import OF_A_RANK
+
+_LOGS = "public start-up logs"
+
+FORMS = (
+    form("TensorRT-LLM version: {version:word}", "0.8.0", _LOGS),
+    form("TensorRT LLM version: {version:word}", "1.1.0", _LOGS),
+    form("Using LLM with PyTorch backend{*}", "0.20.0", _LOGS),
+    form("Loaded engine size: {weight_bytes:mib}", "0.5.0", "documentation of memory use, logs at level info"),
+    form("\\[MemUsageChange\\] Allocated {activation_bytes:mib} for execution context memory.", "0.9.0", "as above"),
+    form(
+        "\\[MemUsageChange\\] Allocated {kv_cache_bytes:gib} for max tokens in paged KV cache"
+        " ({kv_capacity_tokens:count}).",
+        "0.8.0",
+        _LOGS,
+    ),
+    form(
+        "Memory usage when calculating max tokens in paged kv cache: total: {memory_bytes:gib}, available:"
+        " {free_after_bytes:gib}",
+        "0.9.0",
+        _LOGS,
+    ),
+    form("Number of blocks in KV cache primary pool: {blocks:count}", "0.9.0", _LOGS, "0.17.0"),
+    form("Number of tokens per block: {block_tokens:count}.", "0.9.0", _LOGS, "0.17.0"),
+    form(
+        "Max KV cache blocks per sequence: {:count} \\[window size={:count}\\], tokens per block={block_tokens:count},"
+        " primary blocks={blocks:count}, secondary blocks={:count}",
+        "0.18.0",
+        _LOGS,
+    ),
+    form(
+        "Peak memory during memory usage profiling (torch + non-torch): {:gib}, available KV cache memory when"
+        " calculating max tokens: {:gib}, fraction is set {memory_utilization:number}, {*}",
+        "0.18.0",
+        "_torch/pyexecutor/_util.py",
+    ),
+    form("Estimated max memory in KV cache : {estimated_bytes:gib}", "0.18.0", "_torch/pyexecutor/_util.py"),
+    form(
+        "max_seq_len={context_limit_tokens:count}, max_num_requests={max_sequences_limit:count},"
+        " max_num_tokens={max_batched_tokens:count}{*}",
+        "0.18.0",
+        _LOGS,
+    ),
+    form("CUDA runtime error in {:word}: out of memory{*}", "0.5.0", _LOGS, refuses="out_of_memory"),
+    *OUT_OF_MEMORY,
+)
+
+_CACHE = ("kv_cache_bytes", "kv_capacity_tokens", "blocks")
+
+
+def settle(start: Start) -> None:
+    """Choose among the caches that were allocated one after the other, and confirm the count of blocks."""
+    measured = any("Using LLM with PyTorch backend" in mark for mark, _ in start.marks)
+    for names in start.heard.values():
+        estimates = names.pop("estimated_bytes", [])
+        said = any(name in names for name in _CACHE)
+        if said and (measured or estimates):
+            _final_cache(start, names, estimates)
+        elif said and "free_after_bytes" not in names:
+            _leave_out(start, names, "whether it is the cache that stays, or a small one to measure with, is not said")
+        elif len({heard.value for heard in names.get("kv_cache_bytes", ())}) > 1:
+            _smallest(start, names)
+        _confirm_blocks(names)
+
+
+def _leave_out(start: Start, names: dict[str, list[Heard]], reason: str) -> None:
+    for name in _CACHE:
+        times = names.pop(name, [])
+        if times:
+            start.leave_out(name, reason, times[-1].line)
+
+
+def _final_cache(start: Start, names: dict[str, list[Heard]], estimates: list[Heard]) -> None:
+    """The cache after measuring is the one allocated after the estimate."""
+    after = max((heard.line for heard in estimates), default=None)
+    for name in _CACHE:
+        times = names.pop(name, [])
+        final = [heard for heard in times if after is not None and heard.line > after]
+        if len({heard.value for heard in final}) == 1:
+            names[name] = final[:1]
+        elif times:
+            start.leave_out(name, "which of the caches is the one that stays is not said", times[-1].line)
+
+
+def _smallest(start: Start, names: dict[str, list[Heard]]) -> None:
+    """Ranks that name themselves nowhere: with one line of each, the smallest holds for all."""
+    world = start.world()
+    for name in _CACHE:
+        times = names.pop(name, [])
+        if len(times) == world:
+            names[name] = [min(times, key=lambda heard: float(heard.value))]
+        elif times:
+            reason = (
+                f"{len(times)} of {world or 'an unknown number of'} ranks said it, and the smallest of all would hold"
+            )
+            start.leave_out(name, reason, times[0].line)
+
+
+def _confirm_blocks(names: dict[str, list[Heard]]) -> None:
+    sizes = {int(heard.value) for heard in names.get("block_tokens", ())}
+    tokens = {int(heard.value) for heard in names.get("kv_capacity_tokens", ())}
+    for at, heard in enumerate(names.get("blocks", ())):
+        if any(int(heard.value) * size in tokens for size in sizes):
+            names["blocks"][at] = heard._replace(sure=True)
+
+
+TENSORRT_LLM = Grammar(
+    engine="tensorrt-llm",
+    hints=(
+        *(
+            "LLM version: ",
+            "PyTorch backend",
+            "Loaded engine size",
+            "MemUsageChange",
+            "in paged kv cache",
+            "KV cache primary",
+        ),
+        *("tokens per block", "memory usage profiling", "max memory in KV", "max_num_tokens=", "out of memory"),
+    ),
+    forms=FORMS,
+    opening=frozenset({"TensorRT-LLM version:", "TensorRT LLM version:", "Using LLM with PyTorch backend"}),
+    settle=settle,
+    synced=False,
+    labelled=("rank",),
+    alone=lambda start, process: not process.label and _once(start),
+)
+
+
+def _once(start: Start) -> bool:
+    """Whether no figure of a rank was said more than once, as several ranks would."""
+    return all(len(times) == 1 for names in start.heard.values() for name, times in names.items() if name in OF_A_RANK)
