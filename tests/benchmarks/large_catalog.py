@@ -132,6 +132,7 @@ def _tick(url: str) -> Figure:
             keeper.refresh()
         finally:
             event.remove(Engine, "before_cursor_execute", note)
-    if not queries or any("LIMIT" not in query for query in queries):
+    # A row with the newest revision of each, or the newest row of a table.
+    if not queries or not all("LIMIT" in query or query.startswith("SELECT (SELECT max(") for query in queries):
         raise RuntimeError(f"a tick reads more than one row or nothing: {queries}")
     return Figure("large catalog: rows that a tick without a change reads", len(queries), "", 1)
