@@ -70,7 +70,7 @@ def fit(question: Question, catalog: Catalog) -> dict[str, Any]:
         "levers": levers,
         "interval": held.interval(),
         "calibration": calibration_of(question),
-        "command": question.understood,
+        "command": question.heard and question.heard.said,
         "assumptions": question.assumptions,
         "warnings": question.warnings,
         "derivation": derivation,

@@ -16,6 +16,7 @@ from time import perf_counter
 
 from tests.benchmarks import (
     client,
+    commands,
     domain,
     in_process,
     large_catalog,
@@ -35,6 +36,7 @@ Section = Callable[[Workplace], list[Figure]]
 SECTIONS: dict[str, Section] = {
     "process": in_process.measure,
     "domain": domain.measure,
+    "commands": commands.measure,
     "sql": statements.measure,
     "http": over_http.measure,
     "latency": latency.measure,

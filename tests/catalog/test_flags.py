@@ -14,7 +14,18 @@ FILES = sorted(CATALOG.glob("engines/flags/*.yaml"))
 FLAGS: dict[str, dict[str, Any]] = {path.stem: read_yaml(path) for path in FILES}
 SETTLED = {
     *("_adapters", "_loras", "_lora_rank", "_draft", "_dtype", "_quantization", "_nodes", "_local_data", "_executor"),
-    *("_devices", "_dp_attention", "_experts", "_repository", "_file", "_batch", "_split", "_keys", "_values"),
+    *(
+        "_devices",
+        "_dp_attention",
+        "_experts",
+        "_repository",
+        "_file",
+        "_batch",
+        "_split",
+        "_keys",
+        "_values",
+        "_chunked",
+    ),
 }
 """Names that `service.domain.commands` settles with others."""
 

@@ -106,6 +106,8 @@ def document(value: Any) -> dict[str, Any]:  # noqa: ANN401
         found = json.loads(str(value))
     except (ValueError, RecursionError) as error:
         raise MisreadError(f"needs a JSON object, not {shown(value)}") from error
+    if found is None:
+        return {}
     if not isinstance(found, dict):
         raise MisreadError(f"needs a JSON object, not {shown(value)}")
     return found

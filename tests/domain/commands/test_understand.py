@@ -45,6 +45,15 @@ def test_destinations_and_values_of_their_own_types_are_read() -> None:
     assert (found.refused, found.wrong) == ([], [])
 
 
+def test_names_that_only_logs_have_lead_to_their_flags() -> None:
+    found = understood(
+        "vllm", model_tag="Qwen/Qwen3-8B", max_seq_len=4096, chunked_prefill_enabled=True, subparser="serve"
+    )
+
+    assert found.settings == {"model": "Qwen/Qwen3-8B", "context_limit_tokens": 4096}
+    assert (found.refused, found.wrong) == ([], [])
+
+
 def test_what_is_off_leaves_the_default() -> None:
     found = understood("vllm", enable_lora=False, enable_sleep_mode=False, cpu_offload_gb=0, quantization=None)
 
