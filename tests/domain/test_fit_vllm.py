@@ -190,7 +190,16 @@ def test_a_cache_that_does_not_fit_as_asked_holds_nothing_at_either_end(ask_fit:
     assert answer["interval"]["max_sequences"] == [0, 0]
 
 
-def test_a_release_without_blocks_for_states_has_none_to_quote_for_states_alone(ask_fit: Ask) -> None:
+@pytest.mark.parametrize(
+    "changed, pointer",
+    [
+        ({"model": "mamba-2.8b", "engine_version": "0.8.5"}, "/engine_version"),
+        ({"model": "gemma-3n-e2b-it", "pipeline_parallel": 3}, "/pipeline_parallel"),
+    ],
+)
+def test_a_release_or_a_stage_without_blocks_has_none_to_quote(
+    ask_fit: Ask, changed: dict[str, Any], pointer: str
+) -> None:
     with pytest.raises(NotSupported) as refusal:
-        ask_fit(model="mamba-2.8b", gpu="l4", engine="vllm", engine_version="0.8.5", context_tokens=8192)
-    assert [fault.pointer for fault in refusal.value.faults] == ["/engine_version"]
+        ask_fit(gpu="h100-sxm-80gb", engine="vllm", context_tokens=8192, **changed)
+    assert [fault.pointer for fault in refusal.value.faults] == [pointer]

@@ -42,7 +42,12 @@ def _planned(setting: Setting, rules: Rules) -> Plan:
         raise NotSupported(Fault("/engine_version", detail))
     stages = list(stage_layers(architecture.layers, layout.pipeline))
     stages[-1] = range(stages[-1].start, stages[-1].stop + drafted_layers(setting))
-    return plan(kinds, stages, block_tokens(setting, rules), rules.paging.group_ratio)
+    found = plan(kinds, stages, block_tokens(setting, rules), rules.paging.group_ratio)
+    if not all(found.stage_bytes):
+        stage = found.stage_bytes.index(0)
+        detail = f"Stage {stage} of {layout.pipeline} has no layer that keeps a cache of its own."
+        raise NotSupported(Fault("/pipeline_parallel", detail))
+    return found
 
 
 def page_rules(setting: Setting, rules: Rules) -> PageRules:
