@@ -32,6 +32,8 @@ _PARTS = {
 }
 """What the log calls a part, the first that it says, and the parts of a ledger that are the same memory."""
 
+_ALLOCATES_WHAT_IS_ASKED = frozenset({"llama.cpp"})
+
 _COUNTS = ("kv_capacity_tokens", "max_concurrency", "blocks", "block_tokens")
 
 
@@ -40,7 +42,7 @@ def log_answer(reading: LogReading, given: Mapping[str, Any], catalog: Catalog) 
 
     `given` goes before the log. A question that cannot be answered leaves the quote null, with the reason.
     """
-    found = implied(reading)
+    found = implied(reading, given, catalog)
     asked, warnings = _asked(found.asked, given, catalog)
     quote, unquoted = _quote(asked, catalog)
     return {
@@ -120,9 +122,18 @@ def _comparison(reading: LogReading, asked: Mapping[str, Any], quote: Mapping[st
         for name, (saying, quoted) in _PARTS.items():
             said = next((_value(reading.said[each]) for each in saying if each in reading.said), None)
             found = [parts[each] for each in quoted if each in parts]
+            if name == "kv_cache" and reading.engine in _ALLOCATES_WHAT_IS_ASKED:
+                found = _asked_cache(reading, quote)
             if said is not None and found:
                 rows.append(_row(name, said, sum(found)))
     return rows + _by_rule(reading, asked, quote)
+
+
+def _asked_cache(reading: LogReading, quote: Mapping[str, Any]) -> list[int]:
+    """The cache of as many sequences as the log's tokens are, for an engine that takes no more than it is asked for."""
+    tokens = _value(reading.said.get("kv_capacity_tokens"))
+    length = quote["question"]["context_limit_tokens"]
+    return [] if tokens is None or tokens < length else [quote["rank"]["kv_bytes_per_sequence"] * (tokens // length)]
 
 
 def _by_rule(reading: LogReading, asked: Mapping[str, Any], quote: Mapping[str, Any] | None) -> list[dict[str, Any]]:
@@ -137,7 +148,9 @@ def _by_rule(reading: LogReading, asked: Mapping[str, Any], quote: Mapping[str, 
         pool = int(after * Fraction(str(share)))
     else:
         return []
-    return [_row("kv_cache_from_free_memory", _value(reading.said.get("kv_cache_bytes")), pool)]
+    cache = _value(reading.said.get("kv_cache_bytes"))
+    beside = sum(_value(reading.said.get(name)) or 0 for name in ("state_bytes", "draft_cache_bytes"))
+    return [_row("kv_cache_from_free_memory", None if cache is None else cache + beside, pool)]
 
 
 def _row(part: str, said: int | None, quoted: int) -> dict[str, Any]:
@@ -156,7 +169,7 @@ def _counts(reading: LogReading, quote: Mapping[str, Any] | None) -> list[dict[s
     rows = []
     for name in _COUNTS:
         said, quoted = _value(reading.said.get(name)), quote and quote[name]
-        if said is not None and quoted is not None:
+        if said is not None and quoted is not None and reading.engine not in _ALLOCATES_WHAT_IS_ASKED:
             relative = (quoted - said) / said if said else None
             rows.append(
                 {"name": name, "said": said, "quoted": quoted, "difference": quoted - said, "relative": relative}

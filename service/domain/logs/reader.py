@@ -38,7 +38,7 @@ def read(lines: Iterable[str]) -> LogReading:
     for line in unpacked:
         for grammar in _interested(line):
             _hear(listeners, grammar, line)
-    heard = [listener for listener in listeners.values() if listener.chosen() is not None]
+    heard = [listener for listener in listeners.values() if _is_its_own(listener)]
     if not heard:
         return NOTHING._replace(lines=unpacked.number)
     return _reading(heard, unpacked.number)
@@ -76,26 +76,48 @@ def _reading(heard: list[Listener], lines: int) -> LogReading:
     listener = max(heard, key=_weight)
     start = listener.chosen()
     assert start is not None  # noqa: S101  # those without were sorted out
+    if len({each.grammar.engine for each in heard}) > 1:
+        _drop_shared(start)
     decision = Decision(start)
     args = [printed for printed in start.printed if printed.kind == "args"]
-    settings = (args or start.printed)[-1].settings if start.printed else None
-    version = start.version()
+    settings = (args or start.printed)[-1].settings if start.printed and not decision.mixed else None
+    refusals = [] if decision.mixed else start.refusals
     return LogReading(
         engine=start.grammar.engine,
-        version=version,
+        version=None if decision.mixed else start.version(),
         said=decision.said,
         ranks=decision.ranks,
         settings=settings.values if settings else {},
         nested_settings=settings.nested if settings else {},
         settings_whole=bool(settings and settings.whole),
-        refusal=start.refusals[-1] if start.refusals else None,
+        refusal=refusals[-1] if refusals else None,
         starts=listener.starts,
         begins=start.begins,
         ends=start.ends,
         lines=lines,
         left_out=_told(decision.left_out),
-        warnings=_warnings(heard, listener, start),
+        warnings=_warnings(heard, listener, start, decision.mixed),
     )
+
+
+def _is_its_own(listener: Listener) -> bool:
+    """Whether more was heard of an engine than what several engines say in the same words."""
+    start = listener.chosen()
+    if start is None:
+        return False
+    shared = {"memory_bytes"} if start.refusals else set()
+    own = any(set(names) - shared for names in start.heard.values())
+    return bool(own or start.printed or start.left_out or any(each.kind != "out_of_memory" for each in start.refusals))
+
+
+def _drop_shared(start: Start) -> None:
+    """Where several engines speak, what they say in the same words is nobody's."""
+    lost = {refusal.line for refusal in start.refusals if refusal.kind == "out_of_memory"}
+    start.refusals[:] = [refusal for refusal in start.refusals if refusal.line not in lost]
+    for names in start.heard.values():
+        times = [heard for heard in names.pop("memory_bytes", ()) if heard.line not in lost]
+        if times:
+            names["memory_bytes"] = times
 
 
 def _weight(listener: Listener) -> tuple[bool, int, int]:
@@ -111,8 +133,10 @@ def _told(left_out: list[LeftOut]) -> tuple[LeftOut, ...]:
     return (*told[:_MOST_LEFT_OUT], LeftOut(f"{more} more", "a log that leaves out so much is listed in part", None))
 
 
-def _warnings(heard: list[Listener], chosen: Listener, start: Start) -> tuple[str, ...]:
+def _warnings(heard: list[Listener], chosen: Listener, start: Start, mixed: str) -> tuple[str, ...]:
     found = list(start.warnings)
+    if mixed:
+        found.append(f"Lines of two starts are mixed, so that nothing can be told: {mixed}.")
     if chosen.starts > 1:
         which = "The last complete one" if start is not chosen.present else "The last one"
         found.append(f"The log holds {chosen.starts} starts. {which} was read, from line {start.begins:,} on.")

@@ -114,6 +114,13 @@ def _confirm_blocks(names: dict[str, list[Heard]]) -> None:
             names["blocks"][at] = heard._replace(sure=True)
 
 
+def mixed(start: Start) -> str:
+    """Whether an engine was loaded although no engine is built for the PyTorch backend."""
+    measured = any("PyTorch backend" in mark for mark, _ in start.marks)
+    loaded = any("Loaded engine size" in mark for mark, _ in start.marks)
+    return "lines of an engine and of the PyTorch backend" if measured and loaded else ""
+
+
 TENSORRT_LLM = Grammar(
     engine="tensorrt-llm",
     hints=(
@@ -130,6 +137,7 @@ TENSORRT_LLM = Grammar(
     forms=FORMS,
     opening=frozenset({"TensorRT-LLM version:", "TensorRT LLM version:", "Using LLM with PyTorch backend"}),
     settle=settle,
+    mixed=mixed,
     synced=False,
     labelled=("rank",),
     alone=lambda start, process: not process.label and _once(start),
