@@ -117,7 +117,7 @@ WHOLE = {sample.name: read(sample.lines) for sample in OF_ONE_START}
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 @given(sample=st.sampled_from(OF_ONE_START), seed=st.integers(0, 2**32))
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_a_damaged_log_says_nothing_that_the_whole_one_does_not(damage: Damage, sample: Sample, seed: int) -> None:
     damaged = read(damage(sample, random.Random(seed)))
 
@@ -126,7 +126,7 @@ def test_a_damaged_log_says_nothing_that_the_whole_one_does_not(damage: Damage, 
 
 
 @given(sample=st.sampled_from(OF_ONE_START), seed=st.integers(0, 2**32))
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_processes_may_write_in_any_order(sample: Sample, seed: int) -> None:
     mixed = read(processes_in_another_order(sample, random.Random(seed)))
 
@@ -136,7 +136,7 @@ def test_processes_may_write_in_any_order(sample: Sample, seed: int) -> None:
 @given(
     samples=st.lists(st.sampled_from(OF_ONE_START), min_size=2, max_size=2, unique_by=id), seed=st.integers(0, 2**32)
 )
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_two_logs_mixed_line_by_line_give_no_value_that_neither_has(samples: list[Sample], seed: int) -> None:
     by = random.Random(seed)
     queues = [sample.lines for sample in samples]
@@ -157,7 +157,7 @@ def invented_none(name: str, said: Said, sample: Sample) -> bool:
 
 
 @given(st.lists(st.text(max_size=300), max_size=40))
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_any_text_is_read_without_failing(lines: list[str]) -> None:
     reading = read(lines)
 
@@ -165,7 +165,7 @@ def test_any_text_is_read_without_failing(lines: list[str]) -> None:
 
 
 @given(sample=st.sampled_from(SAMPLES), junk=st.text(min_size=1, max_size=40), seed=st.integers(0, 2**32))
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_junk_inside_a_line_never_makes_it_fail(sample: Sample, junk: str, seed: int) -> None:
     by = random.Random(seed)
     lines = sample.lines
@@ -178,21 +178,21 @@ def test_junk_inside_a_line_never_makes_it_fail(sample: Sample, junk: str, seed:
 
 
 HARD_LINES = {
-    "one sign": "x" * 2**20,
-    "opened brackets": "non-default args: {" + "(" * 2**20,
-    "opened quotes": "non-default args: {'a': '" + "\\'" * 2**19,
-    "digits": "Available KV cache memory: " + "9" * 2**20,
-    "digits and dots": "GPU KV cache size: " + "1,111" * 2**18 + " tokens",
-    "blanks": "llama_context: n_ctx" + " " * 2**20 + "= 5",
-    "a setting each": "Initializing a V1 LLM engine (v0.11.0) with config: " + "a=1, " * 2**18,
-    "a hint again and again": "KV cache " * 2**17,
-    "nested JSON": '{"log": ' * 2**17,
-    "colours": "\x1b[31m" * 2**18,
+    "one sign": "x" * 2**18,
+    "opened brackets": "non-default args: {" + "(" * 2**18,
+    "opened quotes": "non-default args: {'a': '" + "\\'" * 2**17,
+    "digits": "Available KV cache memory: " + "9" * 2**18,
+    "digits and dots": "GPU KV cache size: " + "1,111" * 2**16 + " tokens",
+    "blanks": "llama_context: n_ctx" + " " * 2**18 + "= 5",
+    "a setting each": "Initializing a V1 LLM engine (v0.11.0) with config: " + "a=1, " * 2**16,
+    "a hint again and again": "KV cache " * 2**15,
+    "nested JSON": '{"log": ' * 2**15,
+    "colours": "\x1b[31m" * 2**16,
 }
 
 
 @pytest.mark.parametrize("name", sorted(HARD_LINES))
-def test_a_line_of_a_megabyte_takes_no_longer_than_it_is_long(name: str) -> None:
+def test_a_long_line_takes_no_longer_than_it_is_long(name: str) -> None:
     whole, half = HARD_LINES[name], HARD_LINES[name][: len(HARD_LINES[name]) // 4]
     read([half])
 
@@ -202,4 +202,4 @@ def test_a_line_of_a_megabyte_takes_no_longer_than_it_is_long(name: str) -> None
         return time.process_time() - started
 
     # Four times as long; a search that goes back would take sixteen times.
-    assert min(seconds(whole) for _ in range(3)) < 10 * min(seconds(half) for _ in range(3)) + 0.05
+    assert min(seconds(whole) for _ in range(2)) < 10 * min(seconds(half) for _ in range(2)) + 0.05
