@@ -46,6 +46,7 @@ _LINES = {"schema": {"type": "string", "description": "Lines of a container's lo
 @logs.named(
     "postLog",
     summary="Read a start-up log",
+    parameters=[{"in": "query", "schema": FIT_QUERY}],
     requestBody={"content": {"text/plain": _TEXT, "application/x-ndjson": _LINES}},
 )
 def post_log() -> Response:
