@@ -20,7 +20,7 @@ from tests.benchmarks.workplace import Workplace
 TIMES = 10
 _JSON, _LINES, _TEXT = "application/json", "application/x-ndjson", "text/plain"
 _SERVING = (
-    "INFO 11-02 04:25:00 [loggers.py:118] Engine 000: Avg generation throughput: 412.0 tokens/s, GPU KV cache usage: 1%\n",
+    "INFO 11-02 04:25:00 [loggers.py:118] Engine 000: Avg prompt throughput: 412.0 tokens/s, GPU KV cache usage: 1%\n",
     'INFO:     10.0.0.9:51234 - "POST /v1/chat/completions HTTP/1.1" 200 OK\n',
 )
 

@@ -107,8 +107,10 @@ class Decision:
 
     def _leave_out_everything(self) -> None:
         reason = f"two starts are mixed: {self.mixed}"
-        for names in (*self.spoken.values(), self.start.settings_said()):
-            self.left_out += [LeftOut(name, reason, said.line) for name, said in names.items() if name in _DERIVED]
+        everything = [pair for names in self.spoken.values() for pair in names.items()]
+        lines = {name: said.line for name, said in self.start.settings_said().items()}
+        lines |= {name: heard.line for name, heard in everything if name in _DERIVED}
+        self.left_out += [LeftOut(name, reason, line) for name, line in lines.items()]
         self.spoken = {}
 
     def _one(self, name: str, times: list[Heard]) -> tuple[Heard | None, str]:

@@ -79,6 +79,8 @@ class Grammar:
     """How many times the ranks of one replica there are; None where it is not known."""
     drafting: frozenset[str] = frozenset()
     """Lines after which all is of a draft model."""
+    worth: tuple[str, ...] = ()
+    """What a line has that is worth saying that it was not understood; any line is, where this is empty."""
     core: frozenset[str] = frozenset({"weight_bytes", "kv_cache_bytes", "memory_bytes", "kv_capacity_tokens", "blocks"})
     """What a process says once in a start; where it says two things, two starts are mixed."""
     labelled: tuple[str, ...] = ()

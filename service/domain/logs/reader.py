@@ -17,11 +17,11 @@ from .tgi import TGI
 from .vllm import VLLM
 from .words import NOTHING, LeftOut, LogReading
 
-_GRAMMARS: tuple[Grammar, ...] = (VLLM, SGLANG, TENSORRT_LLM, LLAMA_CPP, OLLAMA, TGI, LMDEPLOY)
-ENGINES = tuple(grammar.engine for grammar in _GRAMMARS)
+GRAMMARS: tuple[Grammar, ...] = (VLLM, SGLANG, TENSORRT_LLM, LLAMA_CPP, OLLAMA, TGI, LMDEPLOY)
+ENGINES = tuple(grammar.engine for grammar in GRAMMARS)
 """The engines whose logs are read."""
 
-LOOKED_FOR = {grammar.engine: tuple(dict.fromkeys(grammar.by_literal())) for grammar in _GRAMMARS}
+LOOKED_FOR = {grammar.engine: tuple(dict.fromkeys(grammar.by_literal())) for grammar in GRAMMARS}
 """What lines of each engine are looked for by."""
 
 _MOST_SOURCES = 64
@@ -36,40 +36,48 @@ def read(lines: Iterable[str]) -> LogReading:
     listeners: dict[tuple[str, str], Listener] = {}
     unpacked = Unpacked(lines)
     for line in unpacked:
-        for grammar in _interested(line):
-            _hear(listeners, grammar, line)
+        for grammar, literals in _looked_for(line).values():
+            _hear(listeners, grammar, line, literals)
     heard = [listener for listener in listeners.values() if _is_its_own(listener)]
     if not heard:
         return NOTHING._replace(lines=unpacked.number)
     return _reading(heard, unpacked.number)
 
 
-def _by_hint() -> dict[str, tuple[Grammar, ...]]:
-    hints = dict.fromkeys(hint for grammar in _GRAMMARS for hint in grammar.hints)
-    return {hint: tuple(grammar for grammar in _GRAMMARS if hint in grammar.hints) for hint in hints}
+def _by_hint() -> dict[str, tuple[tuple[Grammar, str], ...]]:
+    """The texts that a line with a hint is looked through for, of each engine."""
+    found: dict[str, list[tuple[Grammar, str]]] = {}
+    for grammar in GRAMMARS:
+        for hint in grammar.hints:
+            found.setdefault(hint, []).extend((grammar, literal) for literal in grammar.by_literal() if hint in literal)
+    return {hint: tuple(looked_for) for hint, looked_for in found.items()}
 
 
 _HINTS = _by_hint()
 
 
-def _interested(line: Line) -> list[Grammar]:
-    """The engines that may have written a line."""
+def _looked_for(line: Line) -> dict[str, tuple[Grammar, list[str]]]:
+    """By engine, what a line holds of the texts that it is looked through for."""
     text = line.text
-    found: list[Grammar] = []
-    for hint, grammars in _HINTS.items():
+    found: dict[str, tuple[Grammar, list[str]]] = {}
+    for hint, looked_for in _HINTS.items():
         if hint in text:
-            found += [grammar for grammar in grammars if grammar not in found]
+            for grammar, literal in looked_for:
+                if literal in text:
+                    literals = found.setdefault(grammar.engine, (grammar, []))[1]
+                    if literal not in literals:
+                        literals.append(literal)
     return found
 
 
-def _hear(listeners: dict[tuple[str, str], Listener], grammar: Grammar, line: Line) -> None:
+def _hear(listeners: dict[tuple[str, str], Listener], grammar: Grammar, line: Line, literals: list[str]) -> None:
     key = (grammar.engine, line.source)
     listener = listeners.get(key)
     if listener is None:
         if len(listeners) >= _MOST_SOURCES:
             return
         listener = listeners[key] = Listener(grammar)
-    listener.hear(line)
+    listener.hear(line, literals)
 
 
 def _reading(heard: list[Listener], lines: int) -> LogReading:

@@ -254,7 +254,7 @@ SGLANG = Grammar(
     hints=(
         *(
             "server_args=",
-            "oad weight ",
+            "oad weight",
             "Cache is allocated",
             "SWAKVPool",
             "emory pool end",

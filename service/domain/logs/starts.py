@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -154,14 +154,14 @@ class Listener:
         self.starts = 0
         self.present: Start | None = None
         self.complete: Start | None = None
-        self._forms = tuple(grammar.by_literal().items())
+        self._forms = grammar.by_literal()
 
-    def hear(self, line: Line) -> None:
-        """Take what a line says, or say that it cannot be read."""
-        looked_for = [(line.text.find(literal), literal, forms) for literal, forms in self._forms]
-        taken = [self._take(line, at, literal, forms) for at, literal, forms in looked_for if at >= 0]
-        if not any(taken):
-            names = [name for at, _, forms in looked_for if at >= 0 for form in forms for name in form.names]
+    def hear(self, line: Line, literals: Iterable[str]) -> None:
+        """Take what a line says that holds these texts, or say that it cannot be read."""
+        taken = [self._take(line, literal) for literal in literals]
+        worth = self.grammar.worth
+        if not any(taken) and (not worth or any(word in line.text for word in worth)):
+            names = [name for literal in literals for form in self._forms[literal] for name in form.names]
             if names:
                 what = ", ".join(dict.fromkeys(names))
                 reason = "the line is cut, or written in a way that is not known"
@@ -174,8 +174,9 @@ class Listener:
             return present
         return self.complete or present
 
-    def _take(self, line: Line, at: int, literal: str, forms: Sequence[Form]) -> bool:
-        for form in forms:
+    def _take(self, line: Line, literal: str) -> bool:
+        at = line.text.index(literal)
+        for form in self._forms[literal]:
             found = form.read(line.text, at)
             if found is not None:
                 self._heed(line, writer(line.text[:at], line.source), literal, form, found)

@@ -248,13 +248,13 @@ VLLM = Grammar(
     hints=(
         *(
             "vLLM API server version",
-            "args: ",
+            "args:",
             "LLM engine (v",
             "max model len",
             "Chunked prefill is",
-            "block size to ",
+            "block size to",
         ),
-        *("weights take", "weights took", "loading took", "current vLLM instance", "for KV Cache", "emory profiling "),
+        *("weights take", "weights took", "loading took", "current vLLM instance", "for KV Cache", "emory profiling"),
         *(
             "nitial free memory",
             "KV cache",
@@ -264,7 +264,7 @@ VLLM = Grammar(
             "capturing finished",
             "ree memory on",
         ),
-        *("oncurrency for ", "max seq len", "out of memory"),
+        *("oncurrency for", "max seq len", "To serve at least", "out of memory"),
     ),
     forms=FORMS,
     settings=SETTINGS,

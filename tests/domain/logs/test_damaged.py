@@ -92,7 +92,8 @@ def values(reading: LogReading) -> dict[tuple[str, str], Said]:
 
 def invented(damaged: LogReading, whole: LogReading) -> list[tuple[str, str, Said]]:
     """Values that the whole log does not have: neither under that name nor, of a lone process, by any of its own."""
-    true, by_name = values(whole), {}
+    true: dict[tuple[str, str], Said] = values(whole)
+    by_name: dict[str, list[Said]] = {}
     for (_, name), said in true.items():
         by_name.setdefault(name, []).append(said)
     lone = len(damaged.ranks) <= 1
