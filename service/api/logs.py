@@ -60,6 +60,8 @@ def post_log() -> Response:
     reading = read(body.lines)
     if reading.engine is None:
         raise ValidationError(Fault("/log", _nothing_found(reading.lines)))
+    if given.get("engine", reading.engine) != reading.engine:
+        raise ValidationError(Fault("/engine", f"The log is one of {reading.engine}, not of {given['engine']}."))
     return posted(log_answer(reading, given, catalog_at(given.get("as_of"))))
 
 

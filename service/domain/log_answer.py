@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from service.domain.engines.sglang.capacity import pool_bytes
-from service.domain.errors import QuoteError
+from service.domain.errors import QuoteError, ValidationError
 from service.domain.log_question import implied
 from service.domain.logs import NAMES
 from service.domain.question import NAMES as QUESTION_NAMES
@@ -14,8 +15,9 @@ from service.domain.question import resolve
 from service.domain.quote import fit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from service.domain.errors import Fault
     from service.domain.logs import LogReading, Said
     from service.domain.question import Catalog
 
@@ -34,6 +36,9 @@ _PARTS = {
 
 _ALLOCATES_WHAT_IS_ASKED = frozenset({"llama.cpp"})
 
+_SECRETS = re.compile(r"(?:^|_)(?:api_?key|key|token|secret|password)$", re.ASCII | re.IGNORECASE)
+_SHOWN = 200
+
 _COUNTS = ("kv_capacity_tokens", "max_concurrency", "blocks", "block_tokens")
 
 
@@ -44,7 +49,8 @@ def log_answer(reading: LogReading, given: Mapping[str, Any], catalog: Catalog) 
     """
     found = implied(reading, given, catalog)
     asked, warnings = _asked(found.asked, given, catalog)
-    quote, unquoted = _quote(asked, catalog)
+    beyond = [fault for fault in found.beyond if fault.pointer[1:] not in given]
+    quote, unquoted = _quote(asked, beyond, catalog)
     return {
         "engine": {"name": reading.engine, "version": reading.version},
         "said": {name: _value(reading.said.get(name)) for name in NAMES},
@@ -59,7 +65,7 @@ def log_answer(reading: LogReading, given: Mapping[str, Any], catalog: Catalog) 
             for rank in reading.ranks
         ],
         "refusal": None if reading.refusal is None else reading.refusal._asdict(),
-        "settings": dict(reading.settings),
+        "settings": {name: _shown(value) for name, value in reading.settings.items() if not _SECRETS.search(name)},
         "start": {
             "number": reading.starts,
             "first_line": reading.begins,
@@ -94,8 +100,12 @@ def _asked(found: Mapping[str, Any], given: Mapping[str, Any], catalog: Catalog)
     return {**kept, **given}, [f"The log says {name}, which is not asked of this engine." for name in beyond]
 
 
-def _quote(asked: Mapping[str, Any], catalog: Catalog) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+def _quote(
+    asked: Mapping[str, Any], beyond: Sequence[Fault], catalog: Catalog
+) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     try:
+        if beyond:
+            raise ValidationError(*beyond)
         return fit(resolve(asked, catalog), catalog), None
     except QuoteError as error:
         faults = [{"pointer": f.pointer, "detail": f.detail, "nearest": list(f.nearest)} for f in error.faults]
@@ -105,6 +115,10 @@ def _quote(asked: Mapping[str, Any], catalog: Catalog) -> tuple[dict[str, Any] |
 def _taken(asked: Mapping[str, Any], given: Mapping[str, Any], quote: Mapping[str, Any] | None) -> dict[str, str]:
     known = dict(quote["taken"]) if quote else dict.fromkeys(asked, "request")
     return known | {name: FROM_THE_LOG for name in asked if name not in given}
+
+
+def _shown(value: Any) -> Any:  # noqa: ANN401  # a plain value
+    return value[:_SHOWN] if isinstance(value, str) else value
 
 
 def _value(said: Said | None) -> Any:  # noqa: ANN401  # as the name's type

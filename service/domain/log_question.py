@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from service.domain.commands import understand
 from service.domain.commands.models import pointed, settle_weights
-from service.domain.errors import QuoteError
+from service.domain.errors import Fault, QuoteError
+from service.domain.spans import SPANS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,9 +40,10 @@ _SHOWN = 8
 
 
 class Implied(NamedTuple):
-    """Names of a question with their values, and what of the printed settings has no name."""
+    """Names of a question with their values, what no question may have, and what of the settings has no name."""
 
     asked: dict[str, Any]
+    beyond: tuple[Fault, ...]
     warnings: tuple[str, ...]
 
 
@@ -65,7 +67,22 @@ def implied(reading: LogReading, given: Mapping[str, Any], catalog: Catalog) -> 
     length = next((said[name] for name in _CONTEXT if isinstance(said.get(name), int)), None)
     if length is not None:
         asked |= {"context_tokens": length, "context_limit_tokens": length}
-    return Implied({name: value for name, value in asked.items() if value is not None}, tuple(warnings))
+    asked = {name: value for name, value in asked.items() if value is not None}
+    beyond = [name for name, value in asked.items() if not _is_within(name, value)]
+    faults = [
+        Fault(f"/{name}", f"The log says {name} {asked.pop(name)!s:.40}, which no question has.") for name in beyond
+    ]
+    return Implied(asked, tuple(faults), tuple(warnings))
+
+
+def _is_within(name: str, value: object) -> bool:
+    """Whether a question may have the value: what a log says goes through no schema."""
+    span = SPANS.get(name)
+    if span is None or isinstance(value, (bool, list)):
+        return True
+    if not isinstance(value, (int, float)):
+        return False
+    return (span.least < value if span.above_least else span.least <= value) and value <= span.greatest
 
 
 def _engine(reading: LogReading, catalog: Catalog) -> ServingEngine | None:

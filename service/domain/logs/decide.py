@@ -16,6 +16,9 @@ from .words import OF_A_RANK, OF_THE_ENGINE, LeftOut, Rank, Said
 _OF_A_REPLICA = frozenset({"kv_capacity_tokens", "blocks", "max_concurrency"})
 _DERIVED = frozenset({"version", *OF_THE_ENGINE, *OF_A_RANK})
 
+_COUNTED = ("_bytes", "_tokens", "blocks", "_concurrency", "_limit", "_layers", "_slots")
+_GREATEST = 1 << 50
+
 Spoken = dict[Process, dict[str, Heard]]
 
 
@@ -39,6 +42,8 @@ class Decision:
             self.ranks = self._ranks()
         said = set(self.said) | {name for rank in self.ranks for name in rank.said}
         self.left_out += [each for each in start.left_out if not set(each.what.split(", ")) <= said]
+        if start.version() is not None and not self.mixed:
+            self.left_out = [each for each in self.left_out if each.what != "version"]
 
     def _spoken(self) -> Spoken:
         """One value for each process and name."""
@@ -76,6 +81,8 @@ class Decision:
         kept: dict[str, Heard] = {}
         for name, times in names.items():
             heard, reason = self._one(name, times)
+            if heard is not None and _is_impossible(name, heard.value):
+                heard, reason = None, "no device and no cache has such a size"
             if heard is not None:
                 kept[name] = heard
             else:
@@ -244,6 +251,10 @@ def _labels_of_two(processes: Iterable[Process]) -> frozenset[tuple[str, str]]:
         if seen.setdefault(key, process.pid) != process.pid:
             twice.add(key)
     return frozenset(twice)
+
+
+def _is_impossible(name: str, value: Value) -> bool:
+    return name.endswith(_COUNTED) and isinstance(value, (int, float)) and not 0 <= value <= _GREATEST
 
 
 def _alike(heard: Heard, other: Heard) -> bool:

@@ -168,12 +168,18 @@ _NUMBERED = re.compile(r"(?:rank=|EngineCore_|APIServer_)(?P<number>\d{1,5})", r
 _SOURCE = re.compile(r"[\w./-]{1,100}\.(?:py|go|cpp|cu|cc):\d{1,6}\]", re.ASCII)
 _LEVEL = re.compile(r"\b(?:INFO|DEBUG|WARNING|ERROR|CRITICAL)\b", re.ASCII)
 _CUT_TAG = re.compile(r"(?<!<std)(?:out|err)>:|^(?:ut|rr|t|r)?>:", re.ASCII)
+_LONGEST_HEAD = 4000
 _CLOSERS = {")": "(", "]": "["}
 
 
 def writer(head: str, source: str) -> Process | None:
     """Who wrote a line that begins with `head`; None where the head was cut inside such a name."""
-    if not _balanced(head) or _CUT_TAG.search(head) or (".py:" in head and not _LEVEL.search(head)):
+    if (
+        len(head) > _LONGEST_HEAD
+        or not _balanced(head)
+        or _CUT_TAG.search(head)
+        or (".py:" in head and not _LEVEL.search(head))
+    ):
         return None
     for sign, names, process in (
         (")", _VLLM, _vllm_process),

@@ -24,7 +24,7 @@ ENGINES = tuple(grammar.engine for grammar in GRAMMARS)
 LOOKED_FOR = {grammar.engine: tuple(dict.fromkeys(grammar.by_literal())) for grammar in GRAMMARS}
 """What lines of each engine are looked for by."""
 
-_MOST_SOURCES = 64
+_MOST_SOURCES = 16
 _MOST_LEFT_OUT = 100
 
 

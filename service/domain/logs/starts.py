@@ -14,6 +14,9 @@ from .words import OF_A_RANK, TEXTS, LeftOut, Refusal, Said
 
 _MOST_PROCESSES = 1024
 _MOST_TIMES = 64
+_MOST_VALUES = 2048
+_MOST_PRINTED = 16
+_GREATEST = 1 << 50
 _NAMES_OF_A_LAYOUT = 3
 _MOST_LEFT_OUT = 200
 CAPACITY = ("kv_capacity_tokens", "kv_cache_bytes", "blocks", "batch_total_tokens")
@@ -52,6 +55,7 @@ class Start:
     warnings: list[str] = field(default_factory=list)
     marks: set[tuple[str, str]] = field(default_factory=set)
     began: bool = False
+    _room: int = _MOST_VALUES
     drafting: bool = False
 
     @property
@@ -73,8 +77,12 @@ class Start:
                 return
             names = self.heard[process] = {}
         times = names.setdefault(name, [])
-        if len(times) < _MOST_TIMES:
+        if len(times) < _MOST_TIMES and self._room:
             times.append(heard)
+            self._room -= 1
+        elif not times:
+            self.leave_out(name, "more values stand in this start than are kept apart", heard.line)
+            del names[name]
         else:
             times[-1] = heard
 
@@ -205,7 +213,7 @@ class Listener:
 
     def _add(self, start: Start, process: Process, found: Found, line: Line) -> None:
         if found.name in {"args", "config"}:
-            if len(start.printed) < _MOST_TIMES:
+            if len(start.printed) < _MOST_PRINTED:
                 settings = parse(str(found.value))
                 start.printed.append(Printed(found.name, settings, line.number, process))
             return
@@ -240,7 +248,9 @@ def _means(name: str, value: Value) -> bool:
     """Whether a printed setting is a value of ours: numbers where ours are, and words only where ours are."""
     if isinstance(value, bool) or value == "auto":
         return False
-    return isinstance(value, str) == (name in TEXTS)
+    if isinstance(value, str):
+        return name in TEXTS
+    return name not in TEXTS and 0 < value <= _GREATEST
 
 
 def _next_start(grammar: Grammar, number: int, before: Start | None) -> Start:
