@@ -73,7 +73,7 @@ class Start:
         names = self.heard.get(process)
         if names is None:
             if len(self.heard) >= _MOST_PROCESSES:
-                self.leave_out(name, "more processes write into this log than are told apart", heard.line)
+                self.warn("More processes write into this log than are told apart; some were not heard.")
                 return
             names = self.heard[process] = {}
         times = names.setdefault(name, [])
@@ -81,10 +81,15 @@ class Start:
             times.append(heard)
             self._room -= 1
         elif not times:
-            self.leave_out(name, "more values stand in this start than are kept apart", heard.line)
+            self.warn("More values stand in this start than are kept apart; some were not heard.")
             del names[name]
         else:
             times[-1] = heard
+
+    def warn(self, sentence: str) -> None:
+        """Say once what holds for the whole start."""
+        if sentence not in self.warnings:
+            self.warnings.append(sentence)
 
     def leave_out(self, what: str, reason: str, line: int | None = None) -> None:
         """Say what is not taken."""

@@ -69,7 +69,7 @@ def settle(start: Start) -> None:
         elif said and "free_after_bytes" not in names:
             _leave_out(start, names, "whether it is the cache that stays, or a small one to measure with, is not said")
         elif len({heard.value for heard in names.get("kv_cache_bytes", ())}) > 1:
-            _smallest(start, names)
+            _leave_out(start, names, "ranks that do not name themselves differ, and the smallest of all would hold")
         _confirm_blocks(names)
 
 
@@ -90,20 +90,6 @@ def _final_cache(start: Start, names: dict[str, list[Heard]], estimates: list[He
             names[name] = final[:1]
         elif times:
             start.leave_out(name, "which of the caches is the one that stays is not said", times[-1].line)
-
-
-def _smallest(start: Start, names: dict[str, list[Heard]]) -> None:
-    """Ranks that name themselves nowhere: with one line of each, the smallest holds for all."""
-    world = start.world()
-    for name in _CACHE:
-        times = names.pop(name, [])
-        if len(times) == world:
-            names[name] = [min(times, key=lambda heard: float(heard.value))]
-        elif times:
-            reason = (
-                f"{len(times)} of {world or 'an unknown number of'} ranks said it, and the smallest of all would hold"
-            )
-            start.leave_out(name, reason, times[0].line)
 
 
 def _confirm_blocks(names: dict[str, list[Heard]]) -> None:

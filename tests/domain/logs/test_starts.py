@@ -1,0 +1,458 @@
+"""What belongs to one start: starts one after the other, processes side by side, and what shows that two are mixed."""
+
+import json
+
+import pytest
+
+from service.domain.logs import LogReading, read
+
+VLLM = (
+    "(EngineCore pid={pid}) INFO 01-01 00:00:00 [core.py:1] Initializing a V1 LLM engine (v{version}) with config:"
+    " model='m', dtype=torch.bfloat16, max_seq_len={length}, tensor_parallel_size={ranks}, pipeline_parallel_size=1,"
+    " data_parallel_size=1, quantization=None, enforce_eager=False, seed=0"
+)
+GIB = 1 << 30
+
+
+def core(text: str, pid: int = 1) -> str:
+    return f"(EngineCore pid={pid}) INFO 01-01 00:00:00 [x.py:1] {text}"
+
+
+def worker(rank: int, text: str, pid: int = 0) -> str:
+    return f"(Worker_TP{rank} pid={pid or 100 + rank}) INFO 01-01 00:00:00 [x.py:1] {text}"
+
+
+def start(*lines: str, version: str = "0.19.0", length: int = 8192, ranks: int = 1) -> LogReading:
+    return read([VLLM.format(pid=1, version=version, length=length, ranks=ranks), *lines])
+
+
+def said(reading: LogReading, name: str) -> object:
+    return reading.said[name].value if name in reading.said else None
+
+
+def reasons(reading: LogReading, name: str) -> str:
+    return "; ".join(each.reason for each in reading.left_out if name in each.what)
+
+
+def test_a_lone_engine_is_its_only_rank() -> None:
+    assert said(start(core("Available KV cache memory: 2.00 GiB")), "kv_cache_bytes") == 2 * GIB
+
+
+def test_the_smallest_cache_decides_and_the_other_figures_are_of_its_rank() -> None:
+    reading = start(
+        worker(0, "Available KV cache memory: 3.00 GiB"),
+        worker(1, "Available KV cache memory: 2.00 GiB"),
+        worker(0, "Model loading took 5.0 GiB memory and 1.0 seconds"),
+        worker(1, "Model loading took 6.0 GiB memory and 1.0 seconds"),
+        ranks=2,
+    )
+
+    assert (said(reading, "kv_cache_bytes"), said(reading, "weight_bytes")) == (2 * GIB, 6 * GIB)
+    assert reading.said["weight_bytes"].worker == "Worker_TP1"
+
+
+def test_a_rank_that_is_missing_may_have_been_the_smallest() -> None:
+    reading = start(worker(1, "Available KV cache memory: 2.00 GiB"), ranks=2)
+
+    assert said(reading, "kv_cache_bytes") is None
+    assert "1 of 2 ranks" in reasons(reading, "kv_cache_bytes")
+    assert reading.ranks[0].said["kv_cache_bytes"].value == 2 * GIB
+
+
+@pytest.mark.parametrize("version, taken", [("0.12.0", True), ("0.11.0", False)])
+def test_newer_releases_print_the_first_rank_alone(version: str, taken: bool) -> None:
+    reading = start(worker(0, "Available KV cache memory: 2.00 GiB"), version=version, ranks=2)
+
+    assert (said(reading, "kv_cache_bytes") is not None) == taken
+
+
+def test_ranks_that_differ_without_a_cache_do_not_say_which_limits() -> None:
+    lines = [worker(rank, f"Model loading took {rank + 1}.0 GiB memory and 1.0 seconds") for rank in (0, 1)]
+
+    assert "which of them limits" in reasons(start(*lines, ranks=2), "weight_bytes")
+
+
+def test_without_settings_a_rank_may_not_be_the_only_one() -> None:
+    reading = read([worker(0, "Available KV cache memory: 2.00 GiB")])
+
+    assert "how many ranks there are" in reasons(reading, "kv_cache_bytes")
+
+
+def test_more_ranks_than_were_started_are_of_another_start() -> None:
+    lines = [worker(rank, "Available KV cache memory: 2.00 GiB") for rank in (0, 1)]
+    reading = start(*lines, ranks=1)
+
+    assert reading.said == {}
+    assert any("mixed" in warning for warning in reading.warnings)
+
+
+def test_a_process_that_says_two_things_mixes_two_starts() -> None:
+    reading = start(core("Available KV cache memory: 2.00 GiB"), core("Available KV cache memory: 3.00 GiB"))
+
+    assert (reading.said, reading.version) == ({}, None)
+    assert "the values differ" in reasons(reading, "kv_cache_bytes")
+
+
+def test_a_figure_with_fewer_digits_is_the_same_figure() -> None:
+    reading = start(
+        core("Model loading took 14.9888 GiB memory and 1.0 seconds"),
+        core("Model loading took 14.99 GiB memory and 1.0 seconds"),
+    )
+
+    assert said(reading, "weight_bytes") == 16_094_101_452
+
+
+def test_two_processes_of_one_name_are_not_told_apart() -> None:
+    reading = start(
+        worker(0, "Available KV cache memory: 2.00 GiB", pid=7), worker(0, "Available KV cache memory: 2.00 GiB", pid=8)
+    )
+
+    assert said(reading, "kv_cache_bytes") is None
+    assert "called Worker_TP0" in reasons(reading, "kv_cache_bytes")
+
+
+def test_a_line_without_a_name_beside_lines_with_one_is_nobodys() -> None:
+    reading = start(core("GPU KV cache size: 32 tokens"), "Available KV cache memory: 2.00 GiB")
+
+    assert "which process wrote it" in reasons(reading, "kv_cache_bytes")
+
+
+def test_a_second_start_begins_where_the_engine_names_itself_again() -> None:
+    first = [VLLM.format(pid=1, version="0.19.0", length=8192, ranks=1), core("Available KV cache memory: 2.00 GiB")]
+    second = [
+        VLLM.format(pid=2, version="0.20.0", length=8192, ranks=1),
+        core("Available KV cache memory: 3.00 GiB", 2),
+    ]
+    third = [VLLM.format(pid=3, version="0.21.0", length=8192, ranks=1)]
+
+    assert read([*first, *second]).version == "0.20.0"
+    assert said(read([*first, *second, *third]), "kv_cache_bytes") == 3 * GIB
+    assert "last complete one" in read([*first, *second, *third]).warnings[0]
+    assert read(third * 2).starts == 2
+
+
+def test_a_cache_after_a_refusal_is_of_another_start() -> None:
+    refused = core("ValueError: No available memory for the cache blocks. Try increasing it.")
+
+    assert start(refused).refusal is not None
+    assert start(refused, core("Available KV cache memory: 3.00 GiB")).said == {}
+
+
+def test_a_cache_below_zero_is_a_refusal() -> None:
+    reading = start(core("Available KV cache memory: -0.41 GiB"))
+
+    assert reading.refusal is not None
+    assert (reading.refusal.kind, reading.refusal.available_bytes) == ("kv_cache", 0)
+    assert "kv_cache_bytes" not in reading.said
+
+
+def test_an_engine_started_for_another_length_is_another_engine() -> None:
+    assert start(core("Maximum concurrency for 4,096 tokens per request: 2.00x")).said == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "INFO 01-01 00:00:00 executor.py:1] # GPU blocks: 5, # CPU blocks: 5",
+        core("GPU KV cache size: 32 tokens"),
+    ],
+)
+def test_lines_of_the_old_core_and_of_the_new_one_are_of_two_engines(line: str) -> None:
+    old = "INFO 01-01 00:00:00 llm_engine.py:1] Initializing an LLM engine (v0.6.0) with config: model='m', seed=0, a=1"
+
+    reading = read([old, line, "INFO 01-01 00:00:00 [k.py:1] GPU KV cache size: 32 tokens"])
+
+    assert reading.said == {}
+
+
+def test_an_engine_without_a_name_does_not_get_one() -> None:
+    config = VLLM.format(pid=1, version="0.19.0", length=8192, ranks=1).partition(") ")[2]
+
+    assert read([config, core("Available KV cache memory: 3.00 GiB")]).said == {}
+
+
+@pytest.mark.parametrize("size", ["999999999.99 GiB", "2000000 GiB"])
+def test_a_size_that_no_device_has_is_left_out(size: str) -> None:
+    assert "no device" in reasons(start(core(f"Available KV cache memory: {size}")), "kv_cache_bytes")
+
+
+def test_containers_are_kept_apart_and_the_fuller_one_is_read() -> None:
+    def of(source: str, size: int, *more: str) -> list[str]:
+        lines = [
+            VLLM.format(pid=1, version="0.19.0", length=8192, ranks=1),
+            core(f"Available KV cache memory: {size}.0 GiB"),
+        ]
+        return [f"{source}  | {line}" for line in (*lines, *more)]
+
+    small, large = of("vllm-1", 2), of("vllm-2", 3, core("GPU KV cache size: 32 tokens"))
+    reading = read([line for pair in zip(small, large, strict=False) for line in pair] + large[2:])
+
+    assert said(reading, "kv_cache_bytes") == 3 * GIB
+    assert any("vllm in vllm-1" in warning for warning in reading.warnings)
+
+
+def test_more_containers_than_are_told_apart_do_no_harm() -> None:
+    lines = [f"c{number}  | {core('Available KV cache memory: 2.0 GiB')}" for number in range(40)]
+
+    assert read(lines).lines == 40
+
+
+def test_more_processes_than_are_told_apart_do_no_harm() -> None:
+    lines = [worker(rank, "Available KV cache memory: 2.00 GiB") for rank in range(3000)]
+
+    reading = read(lines)
+
+    assert len(reading.ranks) < 3000
+    assert any("More processes" in warning for warning in reading.warnings)
+
+
+def test_more_values_than_are_kept_apart_are_left_out() -> None:
+    texts = ["Available KV cache memory: 2.00 GiB", "Estimated CUDA graph memory: 1.00 GiB total"]
+    lines = [worker(rank, text) for rank in range(1000) for text in (*texts, "Model loading took 1.0 GiB")]
+
+    reading = read(lines)
+
+    assert any("More values" in warning for warning in reading.warnings)
+
+
+def test_a_log_of_broken_lines_alone_lists_a_part_of_them() -> None:
+    reading = read(["Available KV cache memory: 2.0 Gi"] * 500)
+
+    assert len(reading.left_out) == 101
+    assert reading.left_out[0].what == "100 more"
+
+
+def test_a_value_said_again_and_again_is_one_value() -> None:
+    assert said(start(*[core("Available KV cache memory: 2.00 GiB")] * 200), "kv_cache_bytes") == 2 * GIB
+
+
+def test_settings_printed_by_very_many_processes_are_read_from_a_few() -> None:
+    config = VLLM.format(pid=1, version="0.19.0", length=8192, ranks=1)
+    lines = [config.replace("EngineCore ", f"EngineCore_DP{number} ") for number in range(40)]
+
+    assert read(lines).starts == 1
+
+
+def test_out_of_memory_beside_two_engines_is_nobodys() -> None:
+    words = (
+        "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 23.53 GiB of which 1.20 GiB is"
+        " free."
+    )
+    sglang = "Load weight begin. avail mem=20.00 GB"
+
+    assert start(core(words)).refusal is not None
+    mixed = start(core(words), core("Initial free memory: 3.0 GiB; Requested memory: 0.9 (util), 2.0 GiB"), sglang)
+    assert mixed.refusal is None
+    assert "memory_bytes" not in mixed.said
+
+
+class TestCarriers:
+    """What containers and shippers do to a line."""
+
+    TEXT = "(EngineCore pid=1) INFO 01-01 00:00:00 [x.py:1] Available KV cache memory: 2.00 GiB"
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            TEXT,
+            f"2025-07-12T06:00:10.123456789Z stdout F {TEXT}",
+            f"2025-07-12T06:00:10.123456789Z {TEXT}",
+            f"Nov 02 04:20:48 node7 vllm[178]: {TEXT}",
+            f"vllm-1  | {TEXT}",
+            f"[pod/vllm-0/main] {TEXT}",
+            f"\x1b[1;36m{TEXT[:20]}\x1b[0;0m{TEXT[20:]}",
+            json.dumps({"log": TEXT + "\n", "stream": "stdout"}),
+            json.dumps({"line": TEXT}),
+            json.dumps({"fields": {"message": TEXT}}),
+            TEXT + " [repeated 3x across cluster] (Ray deduplicates logs by default.)",
+            TEXT + "\r",
+            "\ufeff" + TEXT,
+            "\0\0\0" + TEXT,
+        ],
+    )
+    def test_a_prefix_is_taken_off(self, line: str) -> None:
+        assert said(read([line + "\n"]), "kv_cache_bytes") == 2 * GIB
+
+    @pytest.mark.parametrize(
+        "line", ['{"log": 5}', '["a"]', '{"log": ', "{}", '{"fields": {"other": "x"}}', "{" * 5000]
+    )
+    def test_json_without_a_message_is_text(self, line: str) -> None:
+        assert read([line]).engine is None
+
+    def test_a_line_in_pieces_is_put_together(self) -> None:
+        begin = "2025-07-12T06:00:10.123456789Z stderr"
+        text = "non-default args: {'x': '" + "x" * 16384 + "', 'max_model_len': 4096}"
+
+        assert said(read([f"{begin} P {text[:16384]}", f"{begin} F {text[16384:]}"]), "context_limit_tokens") == 4096
+
+    def test_a_piece_that_was_cut_spoils_its_line(self) -> None:
+        begin = "2025-07-12T06:00:10.123456789Z stderr"
+
+        assert read([f"{begin} P {self.TEXT[:50]}", f"{begin} F {self.TEXT[50:]}"]).engine is None
+        assert read([f"{begin} P short", f"{begin} F end", f"{begin} F {self.TEXT}"]).engine == "vllm"
+
+    def test_pieces_without_end_are_not_kept(self) -> None:
+        piece = json.dumps({"log": "x" * 16384, "stream": "stdout"})
+
+        assert read([piece] * 200).lines == 200
+
+    def test_streams_without_end_are_not_kept(self) -> None:
+        lines = [f"2025-07-12T06:00:10.123456789Z {stream} P {'x' * 9000}" for stream in ("stdout", "stderr")]
+
+        assert read(lines * 3).engine is None
+
+
+class TestSglang:
+    ARGS = "server_args=ServerArgs(model_path='{model}', tp_size=1, pp_size=1, dp_size=1, speculative_algorithm={spec})"
+    BEGIN, END = (
+        "Load weight begin. avail mem=20.00 GB",
+        "Load weight end. type={kind}, dtype=torch.bfloat16, avail mem=15.00 GB, mem usage=5.00 GB.",
+    )
+    CACHE, POOL = (
+        "KV Cache is allocated. #tokens: 100, K size: 2.00 GB, V size: 2.00 GB",
+        "Memory pool end. avail mem={free} GB",
+    )
+
+    def lines(
+        self, *, model: str = "m", spec: str = "None", kind: str = "LlamaForCausalLM", free: str = "10.50"
+    ) -> list[str]:
+        return [
+            self.ARGS.format(model=model, spec=spec),
+            self.BEGIN,
+            self.END.format(kind=kind),
+            self.CACHE,
+            self.POOL.format(free=free),
+        ]
+
+    def test_keys_and_values_are_one_cache(self) -> None:
+        assert said(read(self.lines()), "kv_cache_bytes") == 4 * GIB
+
+    @pytest.mark.parametrize(
+        "change, reason",
+        [
+            ({"spec": "'EAGLE'"}, "a drafter has a cache too"),
+            ({"kind": "GptOssForCausalLM"}, "windows"),
+            ({"model": "openai/gpt-oss-20b"}, "windows"),
+            ({"free": "2.00"}, "another cache is missing"),
+        ],
+    )
+    def test_a_cache_that_may_be_one_of_several_is_left_out(self, change: dict[str, str], reason: str) -> None:
+        assert reason in reasons(read(self.lines(**change)), "kv_cache_bytes")
+
+    def test_a_cache_that_is_cut_may_be_the_other_half(self) -> None:
+        assert "another cache" in reasons(read([*self.lines(), self.CACHE[:60]]), "kv_cache_bytes")
+
+    def test_a_log_that_ends_with_the_cache_may_go_on_with_another(self) -> None:
+        assert "the log ends" in reasons(read(self.lines()[:-1]), "kv_cache_bytes")
+
+    def test_two_caches_that_are_no_pair_are_not_added(self) -> None:
+        assert "more than one cache" in reasons(
+            read([*self.lines(), self.CACHE.replace("2.00", "1.00")]), "kv_cache_bytes"
+        )
+
+    def test_a_cache_alone_may_be_a_drafters(self) -> None:
+        assert "drafter" in reasons(read([self.CACHE, self.POOL.format(free="1.00")]), "kv_cache_bytes")
+
+    def test_a_line_of_loading_alone_may_be_a_drafters(self) -> None:
+        assert "drafter" in reasons(read([self.BEGIN]), "free_before_bytes")
+        assert "drafter" in reasons(read([self.lines(spec="'EAGLE'")[0], self.BEGIN]), "free_before_bytes")
+
+    def test_loadings_that_do_not_add_up_are_of_two_starts(self) -> None:
+        assert read([line.replace("mem=20.00", "mem=40.00") for line in self.lines()]).said == {}
+
+    def test_releases_without_the_memory_used_have_only_to_go_down(self) -> None:
+        end = self.END.format(kind="X").replace(", mem usage=5.00 GB", "")
+
+        assert said(read([self.BEGIN, end]), "free_before_bytes") == 20 * GIB
+        assert said(read([self.BEGIN.replace("20", "10"), end]), "free_before_bytes") is None
+
+    def test_settings_without_a_word_of_drafts_have_none(self) -> None:
+        lines = ["server_args=ServerArgs(model_path='m', tp_size=1, pp_size=1, dp_size=1)", *self.lines()[1:]]
+
+        assert said(read(lines), "kv_cache_bytes") == 4 * GIB
+
+    def test_attention_in_parallel_has_the_ranks_of_tensor_parallelism(self) -> None:
+        args = "server_args=ServerArgs(model_path='m', tp_size=2, pp_size=1, dp_size=2, enable_dp_attention=True)"
+        lines = [
+            f"[2025-01-01 00:00:0{rank} DP{rank} TP{rank}] Load weight begin. avail mem=20.00 GB" for rank in (0, 1)
+        ]
+
+        assert said(read([args, *lines]), "free_before_bytes") == 20 * GIB
+
+
+class TestTensorrtLlm:
+    CACHE = "[TensorRT-LLM][INFO] [MemUsageChange] Allocated {size} GiB for max tokens in paged KV cache ({tokens})."
+    FREE = (
+        "[TensorRT-LLM][INFO] Memory usage when calculating max tokens in paged kv cache: total: 79.10 GiB, available:"
+        " 70.48 GiB"
+    )
+
+    def test_a_cache_alone_may_be_the_one_to_measure_with(self) -> None:
+        assert "to measure with" in reasons(read([self.CACHE.format(size="1.00", tokens=64)]), "kv_cache_bytes")
+
+    def test_ranks_without_names_that_differ_are_left_out(self) -> None:
+        lines = [self.FREE, self.CACHE.format(size="1.00", tokens=64), self.CACHE.format(size="2.00", tokens=128)]
+
+        assert "smallest of all" in reasons(read(lines), "kv_cache_bytes")
+
+    def test_the_cache_before_the_estimate_is_not_the_one_that_stays(self) -> None:
+        lines = [self.CACHE.format(size="1.00", tokens=64), "[TRT-LLM] [I] Estimated max memory in KV cache : 2.00 GiB"]
+
+        assert "which of the caches" in reasons(read(lines), "kv_cache_bytes")
+
+    def test_an_engine_has_no_pytorch_backend(self) -> None:
+        lines = ["[TRT-LLM] [I] Using LLM with PyTorch backend", "[TensorRT-LLM][INFO] Loaded engine size: 6695 MiB"]
+
+        assert read(lines).said == {}
+
+    def test_ranks_with_names_do_not_speak_for_the_others(self) -> None:
+        line = (
+            "[1,0]<stdout>:[TensorRT-LLM][INFO] Max KV cache blocks per sequence: 5 [window size=64], tokens per"
+            " block=32, primary blocks=9, secondary blocks=0"
+        )
+
+        reading = read([f"[1,0]<stdout>:{self.FREE}", line])
+        assert said(reading, "blocks") is None
+
+
+class TestLlamaCpp:
+    def test_parts_of_one_device_are_not_guessed_at(self) -> None:
+        lines = [f"load_tensors:        CUDA0 model buffer size = {size}.00 MiB" for size in (10, 20)]
+
+        assert "more than one part" in reasons(read(lines), "weight_bytes")
+
+    def test_a_second_model_is_the_drafters(self) -> None:
+        lines = ["srv load_model: loading draft model '/m/d.gguf'", "load_tensors: CUDA0 model buffer size = 20.00 MiB"]
+
+        assert "draft" in reasons(read(["build: 5000 (abc) with cc", *lines]), "weight_bytes")
+
+    def test_two_contexts_are_of_two_starts(self) -> None:
+        lines = [
+            "llama_context: n_ctx         = 4096",
+            "llama_kv_cache: size = 8.00 MiB ( 4096 cells, 2 layers, 1/1 seqs), K (f16)",
+        ]
+
+        assert read(["build: 5000 (abc) with cc", *lines, *lines]).said == {}
+
+    def test_layers_without_a_cache_are_missing(self) -> None:
+        lines = [
+            "ggml_cuda_init: found 1 CUDA devices:",
+            "load_tensors: offloaded 33/33 layers to GPU",
+            "llama_context: n_ctx         = 4096",
+            "llama_kv_cache:      CUDA0 KV buffer size =     8.00 MiB",
+            "llama_kv_cache: size =    8.00 MiB (  4096 cells,  {layers} layers,  1/1 seqs), K (f16): 4.00 MiB, V (f16)",
+            "llama_context:      CUDA0 compute buffer size =   9.00 MiB",
+        ]
+
+        assert said(read([line.format(layers=32) for line in lines]), "kv_cache_bytes") == 8 << 20
+        assert "a line is missing" in reasons(read([line.format(layers=16) for line in lines]), "kv_cache_bytes")
+
+
+def test_a_second_model_of_ollama_keeps_what_was_said_of_the_machine() -> None:
+    listening = 'msg="Listening on 127.0.0.1:11434 (version 0.12.6)"'
+    model = ['msg="starting runner" cmd=x', 'msg="kv cache" device=CUDA0 size="{size} GiB"']
+
+    reading = read([listening, *(line.format(size=1) for line in model), *(line.format(size=2) for line in model)])
+
+    assert (reading.version, reading.starts) == ("0.12.6", 2)
+    assert said(reading, "kv_cache_bytes") == 2 * GIB
