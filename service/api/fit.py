@@ -13,6 +13,12 @@ fit = Blueprint("fit", __name__, description="How many sequences fit, and what t
 
 EXAMPLES: dict[str, dict[str, object]] = {
     "model on a GPU": {"value": {"model": "llama-2-7b", "gpu": "a100-sxm-80gb", "context_tokens": 4096}},
+    "an engine's command line": {
+        "value": {
+            "command": "vllm serve meta-llama/Llama-3.1-8B-Instruct --tensor-parallel-size 2 --max-model-len 8192",
+            "gpu": "h100-sxm-80gb",
+        }
+    },
     "textbook numbers": {
         "value": {
             "model": "llama-2-7b",

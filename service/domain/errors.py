@@ -132,7 +132,7 @@ def _pairs(name: str) -> frozenset[str]:
 
 
 # Only of names that are ours: what clients send must not fill it.
-_known_pairs = lru_cache(maxsize=1024)(_pairs)
+_known_pairs = lru_cache(maxsize=4096)(_pairs)
 
 
 def _likeness(asked: frozenset[str], other: frozenset[str]) -> float:

@@ -15,6 +15,7 @@ from service.domain.naming import NamedModel
 from service.domain.parallel import ONE_GPU, Layout, check_layout
 from service.domain.precision import paired
 from service.domain.stored import weights_for
+from service.domain.type_warnings import warn_of_types
 from service.domain.units import whole
 
 if TYPE_CHECKING:
@@ -137,11 +138,6 @@ class Question:
     assumptions: list[str]
     warnings: list[str]
     heard: Heard | None = None
-
-    @property
-    def understood(self) -> Mapping[str, Any] | None:
-        """What the answer shows of the command."""
-        return None if self.heard is None else self.heard.said
 
     def pointed(self, error: QuoteError) -> QuoteError:
         """A refusal that points at the command for what the command set."""
@@ -400,18 +396,3 @@ def _rates(echo: Echo, gpu: Gpu | None, weights: WeightFormat) -> tuple[float | 
     bandwidth = echo.take("bandwidth_bytes_per_second", gpu.bandwidth_bytes_per_second if gpu else None, "catalog")
     peak = echo.take("peak_flops_per_second", found[1] if found else None, "catalog")
     return bandwidth, peak
-
-
-def warn_of_types(
-    gpu: Gpu | None, weights: WeightFormat, cache: CacheFormat, model: Model, warnings: list[str]
-) -> None:
-    """Say which of the types the device has no arithmetic for."""
-    if gpu is None or not gpu.peaks:
-        return
-    if "bf16" in {weights.name, cache.name, model.compute_type} and not gpu.runs("bf16"):
-        warnings.append(
-            f"{gpu.name} does not compute in bf16; engines run such a model in fp16 there, of the same size."
-        )
-    for family, number in (("fp8", "fp8"), ("nvfp4", "fp4")):
-        if cache.name.startswith(family) and not gpu.runs(number):
-            warnings.append(f"{gpu.name} has no {number} arithmetic; engines may refuse a cache in {cache.name} there.")

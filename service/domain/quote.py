@@ -69,7 +69,7 @@ def fit(question: Question, catalog: Catalog) -> dict[str, Any]:
         "levers": levers,
         "interval": held.interval(),
         "calibration": None,
-        "command": question.understood,
+        "command": question.heard and question.heard.said,
         "assumptions": question.assumptions,
         "warnings": question.warnings,
         "derivation": derivation,

@@ -55,7 +55,7 @@ def traffic(question: Question, catalog: Catalog) -> dict[str, Any]:
         "rank": _rank(flow, held, batch),
         "curve": _curve(question, flow, held, batch),
         "efficiency": _efficiency(question, flow, step, batch),
-        "command": question.understood,
+        "command": question.heard and question.heard.said,
         "assumptions": question.assumptions,
         "warnings": question.warnings,
         "derivation": [*_derivation(flow, batch, weight_bytes, cache_bytes), *say_step(flow, step, batch)],

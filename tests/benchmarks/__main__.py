@@ -14,7 +14,18 @@ from contextlib import ExitStack
 from pathlib import Path
 from time import perf_counter
 
-from tests.benchmarks import domain, in_process, large_catalog, latency, logs, memory, over_http, starting, statements
+from tests.benchmarks import (
+    commands,
+    domain,
+    in_process,
+    large_catalog,
+    latency,
+    logs,
+    memory,
+    over_http,
+    starting,
+    statements,
+)
 from tests.benchmarks.figures import Figure, as_json, table
 from tests.benchmarks.workplace import FULL, Workplace
 from tests.databases import Databases, PostgresqlServer, SqliteServer, postgresql_url
@@ -24,6 +35,7 @@ Section = Callable[[Workplace], list[Figure]]
 SECTIONS: dict[str, Section] = {
     "process": in_process.measure,
     "domain": domain.measure,
+    "commands": commands.measure,
     "sql": statements.measure,
     "http": over_http.measure,
     "latency": latency.measure,

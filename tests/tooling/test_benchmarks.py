@@ -18,6 +18,7 @@ from tests.databases import Databases
 BARRED = {
     "process": 10,
     "domain": 1,
+    "commands": 4,
     "sql": 2,
     "http": 2,
     "latency": 1,

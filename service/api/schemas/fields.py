@@ -23,6 +23,7 @@ Given = TypeVar("Given")
 
 _whole_number = re.compile(r"-?[0-9]+").fullmatch
 _number = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?").fullmatch
+_plain_lines = re.compile(r"[\x20-\x7e\t\n\r]*").fullmatch
 _moment = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII).fullmatch
 # Invisible or not text: controls, formats (zero-width, direction), surrogates, private use, unassigned.
 _UNREADABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -193,7 +194,7 @@ class CommandLine(AskedField):
             raise MisreadError(_but("must be a string", value))
         if not 0 < len(value) <= self.longest:
             raise MisreadError(f"must have 1 to {self.longest:,} characters")
-        return _normal(value, allowed="\t\n\r")
+        return value if _plain_lines(value) else _normal(value, allowed="\t\n\r")
 
     def described(self) -> Properties:
         """A longer string."""

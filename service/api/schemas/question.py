@@ -61,7 +61,7 @@ class Question(ClosedSchema):
 
     body_only = frozenset({"config", "lengths"})
 
-    model = _name("Slug, Hugging Face id or alias. Required unless config is given.", "llama-2-7b")
+    model = _name("Slug, Hugging Face id or alias. Required unless config is given or command names one.", "llama-2-7b")
     config = Document(metadata=_about("A published config.json, answered without being stored.", None))
     assume = _choice(["decoder"], "Take an unknown family with a standard decoder's fields as one, with a warning.")
     gpu = _name("Slug, alias or what the driver reports. Required unless memory_bytes is given.", "a100-sxm-80gb")

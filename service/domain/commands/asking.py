@@ -13,12 +13,13 @@ from service.domain.commands.repositories import file_format, put_file_format
 from service.domain.commands.settling import check_devices, settle
 from service.domain.engines.plain import PlainEngine
 from service.domain.errors import Fault, NotSupported, QuoteError, ValidationError
+from service.domain.model import from_config
+from service.domain.naming import NamedModel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from service.domain.engines import Engine, ServingEngine
-    from service.domain.naming import NamedModel
     from service.domain.question import Catalog
 
 _STARTS_FOR_ITS_MODEL = frozenset({"vllm", "sglang"})
@@ -92,6 +93,9 @@ class _Hearing:
         given: str | None = beside.get("engine_version")
         self.version = given or start.version
         self.found = Understood()
+        words = (*start.words, *start.variables.values())
+        # What a shell would have put in, each part once.
+        self.unknown = list(dict.fromkeys(part for word in words if word.expanded for part in word.expanded))
 
     def heard(self) -> Heard:
         """Every flag, then what they say together, then what they say of the model."""
@@ -118,14 +122,14 @@ class _Hearing:
         Where nobody says which release it is, flags of other ones are taken, with a warning.
         """
         start, engine, table = self.start, self.engine, self.engine.flags
-        release = engine.release_defaults({"engine_version": self.version} if self.version else {}).version or ""
+        release = self._release()
         parser = table.parser(release if self.version else None)
         parsed = parser.parse(start.words)
         meaning = Meaning(table, engine.takes, engine.name)
         meaning.found = found = self.found
         meaning.apply(parsed.given)
         meaning.variables(start.variables)
-        others = meaning.strangers(parsed.others, release, parser.spellings)
+        others = meaning.strangers(parsed.others, release, parser)
         for spelling in () if self.version else dict.fromkeys(each.spelling for each in parsed.given):
             why = table.absent(spelling, release)
             if why:
@@ -133,15 +137,23 @@ class _Hearing:
         self._check_expanded()
         return others
 
+    def _release(self) -> str:
+        """The name of the release, the newest where nobody says; raises ValidationError for one that never was."""
+        asked = {"engine_version": self.version} if self.version else {}
+        try:
+            return self.engine.release_defaults(asked).version or ""
+        except QuoteError as error:
+            said_by = {} if "engine_version" in self.beside else {"engine_version": "the image"}
+            raise merged(error, said_by) from error
+
     def _check_expanded(self) -> None:
         """Refuse what a shell would have put in, where it stands in a value that matters."""
-        unknown = dict.fromkeys(part for word in self.start.words for part in word.expanded)
-        if not unknown:
+        if not self.unknown:
             return
         found = self.found
         values = [str(value) for value in found.settings.values()]
         values += [fault.detail for fault in (*found.wrong, *found.refused)]
-        for part in unknown:
+        for part in self.unknown:
             if any(part in value for value in values):
                 found.wrong = [fault for fault in found.wrong if part not in fault.detail]
                 found.fail(f"{part[:_SHOWN]} is not known here: write what the shell would put in its place.")
@@ -150,13 +162,14 @@ class _Hearing:
         """The model as the command names it, by a flag or alone."""
         found, start = self.found, self.start
         word: str | None = found.take("model")
+        others = [other.strip() for other in others if other.strip()]
         spelling = found.said_by.pop("model", "the model")
         strays = others if not self.engine.flags.style.positional else [w for w in others[:1] if word not in {None, w}]
         for stray in (*strays, *others[1:])[:1]:
             named = f" beside {spelling} {word[:_SHOWN]}" if word else ""
             found.fail(f"{stray[:_SHOWN]!r} belongs to no flag{named}: is a quote missing, or a flag before it?")
         word = word or (others[0] if others else None)
-        for part in dict.fromkeys(part for each in start.words for part in each.expanded):
+        for part in self.unknown:
             if word and part in word:
                 found.fail(f"{part[:_SHOWN]} is not known here: write what the shell would put in its place.")
         known = bool({"model", "config"} & self.beside.keys()) or "_repository" in found.settings
@@ -168,7 +181,11 @@ class _Hearing:
     def _see_devices(self) -> None:
         """An engine without tensor parallelism uses every device it sees."""
         visible, found = self.start.visible_gpus, self.found
-        if "tensor_parallel" not in self.engine.takes and visible and visible > 1 and "gpu_count" not in found.settings:
+        if "tensor_parallel" in self.engine.takes or "gpu_count" in found.settings:
+            return
+        if self.start.unseen is not None and visible is None:
+            found.fail(f"{self.start.unseen[:_SHOWN]} is not known here: write which devices the engine sees.")
+        elif visible and visible > 1:
             found.put("gpu_count", visible, self.start.visible_by)
 
     def _model(self, word: str | None) -> NamedModel | None:
@@ -178,7 +195,7 @@ class _Hearing:
         if "config" in self.beside:
             if repository:
                 found.notes.append(f"{repository[:_SHOWN]} of the command is the model of config")
-            return None
+            return self._described() if {"_dtype", "_quantization"} & found.settings.keys() else None
         if given is not None:
             named = catalog.named_model(given)
             self._check_same(repository, named, given)
@@ -189,6 +206,11 @@ class _Hearing:
             found.put("model", name, "the model")
         put_file_format(found, kind, named, catalog, beside=self.beside.get("weight_dtype"))
         return named
+
+    def _described(self) -> NamedModel:
+        """The model of a config, which is read here only where a flag speaks of how its weights are stored."""
+        config, assume = self.beside["config"], self.beside.get("assume") == "decoder"
+        return NamedModel(from_config(config, assume_decoder=assume))
 
     def _check_same(self, word: str | None, named: NamedModel, given: str) -> None:
         """A name that the catalog knows must lead to the model given beside it; whatever else is taken for it."""
@@ -221,9 +243,13 @@ class _Hearing:
     def _derive_lengths(self, asked: dict[str, Any], taken: dict[str, str], named: NamedModel | None) -> None:
         """What follows for the lengths: sequences as long as the limit, a limit as long as the model's own."""
         own, context = (named.model.context_tokens if named else None), asked.get("context_tokens")
+        slots = asked.get("parallel_slots", 1)
         if "context_limit_tokens" in asked:
             if context is None:
                 asked["context_tokens"], taken["context_tokens"] = asked["context_limit_tokens"], "derived"
+        elif own and context is None and slots > 1:
+            asked["context_tokens"], taken["context_tokens"] = max(1, own // slots), "derived"
+            self.found.notes.append(f"the model's own {own:,} tokens are shared by {slots} slots")
         elif self.start.engine in _STARTS_FOR_ITS_MODEL and own and context and context < own:
             asked["context_limit_tokens"], taken["context_limit_tokens"] = own, "derived"
             self.found.notes.append(f"no longest sequence in the command: it starts for the model's own {own:,} tokens")

@@ -20,6 +20,8 @@ _SWITCHES = frozenset(
         *("--publish-all", "--quiet", "--oom-kill-disable", "--sig-proxy", "--disable-content-trust", "--replace"),
     }
 )
+_JOINED = re.compile(r"-[acehlmpuvw].+", re.DOTALL)
+"""A short option with its value in one word, such as -p8000:8000."""
 _SHORT_SWITCHES = re.compile(r"-[ditPq]+")
 _IMAGES = (
     (re.compile(r"vllm-openai[\w-]*"), "vllm", "vllm serve"),
@@ -28,7 +30,8 @@ _IMAGES = (
     (re.compile(r"text-generation-inference"), "tgi", "text-generation-launcher"),
 )
 """Images whose container starts the engine by itself: the last part of a name, without tag."""
-_VERSIONED = {"vllm-openai", "sglang", "release", "llama.cpp", "ollama"}
+_VERSIONED = ("vllm-openai", "sglang", "tensorrt-llm/release", "llama.cpp", "ollama")
+"""Images whose tags are releases of the engine."""
 _VERSION = re.compile(r"v?(\d+\.\d+(?:\.\d+)*(?:[._-]?(?:post|rc|dev)\d+)*)(?:[-_.+].*)?")
 _BUILD = re.compile(r"(?:.*-)?(b\d{3,6})")
 
@@ -55,21 +58,25 @@ def container(rest: Sequence[Word]) -> Container | None:
     name, _, tag = rest[at].text.rpartition("/")[2].partition(":")
     words = list(rest[at + 1 :])
     engine, program = _started_by(name, tag)
+    if name == "llama.cpp" and words and words[0].text in {"--server", "-s"}:
+        engine, program, words = "llama.cpp", "llama-server", words[1:]
     entry = [Word(value.text) for option, value in options if option == "--entrypoint"]
     if entry:
         engine, words = None, [*entry, *words]
     variables = tuple(value for option, value in options if option in {"-e", "--env"})
     gpus = next((_gpus(value.text) for option, value in reversed(options) if option == "--gpus"), None)
-    return Container(engine, program, _version(name, tag), gpus, variables, words)
+    return Container(engine, program, _version(rest[at].text, tag), gpus, variables, words)
 
 
 def _options(rest: Sequence[Word], at: int) -> tuple[list[tuple[str, Word]], int]:
     found = []
     while at < len(rest) and rest[at].text.startswith("-"):
         option, equals, value = rest[at].text.partition("=")
-        if equals:
+        if equals and option.startswith("--"):
             found.append((option, Word(value, rest[at].expanded)))
-        elif not (option in _SWITCHES or _SHORT_SWITCHES.fullmatch(option)):
+        elif rest[at].text.startswith("-e") and len(rest[at].text) > len("-e"):
+            found.append(("-e", Word(rest[at].text[2:].removeprefix("="), rest[at].expanded)))
+        elif not (option in _SWITCHES or _SHORT_SWITCHES.fullmatch(option) or _JOINED.fullmatch(option)):
             at += 1
             found.append((option, rest[at] if at < len(rest) else Word("")))
         at += 1
@@ -84,8 +91,8 @@ def _started_by(name: str, tag: str) -> tuple[str | None, str]:
     return None, ""
 
 
-def _version(name: str, tag: str) -> str | None:
-    if not any(name.startswith(known) for known in _VERSIONED):
+def _version(image: str, tag: str) -> str | None:
+    if not any(f"/{known}" in f"/{image}" for known in _VERSIONED):
         return None
     found = _VERSION.fullmatch(tag) or _BUILD.fullmatch(tag)
     return found[1] if found else None

@@ -70,6 +70,14 @@ class Span(NamedTuple):
     first: str = ""
     last: str = ""
 
+    def why(self, spelling: str, at: Order) -> str | None:
+        """Why a release does not have the flag; None where it may."""
+        if self.after is not None and at <= self.after:
+            return f"{spelling} is none of its flags yet; {self.first} is the first release read that has it"
+        if self.before is not None and at >= self.before:
+            return f"{spelling} is no longer one of its flags; {self.last} is the first release read without it"
+        return None
+
 
 class FlagTable:
     """Every flag of an engine, with the parser of each release built when first needed."""
@@ -85,9 +93,14 @@ class FlagTable:
         self.quantization: Mapping[str, Mapping[str, Any]] = facts.get("quantization", {})
         self.ollama = {row["variable"]: _row(row) for row in facts.get("ollama", ())}
         self.by_spelling = _by_spelling(self.flags)
+        self._printed = {
+            name: self.by_spelling[spelling] if spelling else Flag((name,))
+            for name, spelling in facts.get("printed", {}).items()
+        }
         self._spans = _spans(facts.get("history", {}), order)
         self._edges = sorted({edge for span in self._spans.values() for edge in span[:2] if edge is not None})
         self._parsers: dict[int, Parser] = {}
+        self._absent: dict[str, dict[str, str]] = {}
 
     def parser(self, release: str | None) -> Parser:
         """The parser of a release, or of all of them together; releases with the same flags share one."""
@@ -104,19 +117,20 @@ class FlagTable:
 
     def absent(self, spelling: str, release: str) -> str | None:
         """Why a flag that other releases have is not one of this release; None where it is, or no release has it."""
+        found = self._absent.get(release)
+        if found is None:
+            at = self._order(release)
+            found = {first: why for first, span in self._spans.items() if (why := span.why(first, at))}
+            if len(self._absent) >= _KEPT_PARSERS:
+                self._absent.clear()
+            self._absent[release] = found
         flag = self.by_spelling.get(spelling)
-        span = self._spans.get(flag.spellings[0]) if flag else None
-        if span is None:
-            return None
-        at = self._order(release)
-        if span.after is not None and at <= span.after:
-            return f"{spelling} is none of its flags yet; {span.first} is the first release read that has it"
-        if span.before is not None and at >= span.before:
-            return f"{spelling} is no longer one of its flags; {span.last} is the first release read without it"
-        return None
+        return found.get(flag.spellings[0]) if flag else None
 
     def dest(self, word: str) -> Flag | None:
         """The flag of a name as logs print it: `tensor_parallel_size` or `--tensor-parallel-size`."""
+        if word in self._printed:
+            return self._printed[word]
         bare = word.lstrip("-")
         for spelling in (f"--{bare.replace('_', '-')}", f"--{bare}", f"-{bare}"):
             if spelling in self.by_spelling:
@@ -125,9 +139,7 @@ class FlagTable:
 
     def _known(self, flag: Flag, at: Order) -> bool:
         span = self._spans.get(flag.spellings[0])
-        if span is None:
-            return True
-        return (span.after is None or at > span.after) and (span.before is None or at < span.before)
+        return span is None or span.why(flag.spellings[0], at) is None
 
 
 def _flags(facts: Mapping[str, Any]) -> Iterator[Flag]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from service.domain.commands.reading import READERS, MisreadError, shown
@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from service.domain.commands.flags import Flag, FlagTable
-    from service.domain.commands.parsing import Given
+    from service.domain.commands.parsing import Given, Parser
     from service.domain.commands.words import Word
     from service.domain.spans import Span
 
 POINTER = "/command"
 _SHOWN = 80
+_MOST_STRANGERS = 8
+"""Flags and keys that nobody knows of which a refusal names so many, each with the nearest."""
 
 
 @dataclass(slots=True)
@@ -107,7 +109,9 @@ class Meaning:
         elif flag.reads == "keys":
             self._keys(flag, spelling, value)
         elif flag.why is not None:
-            found.refuse(f"{spelling} {_said(value)}changes what memory holds and is not modelled: {flag.why}.")
+            found.refuse(
+                f"{spelling} {_said(value)}changes what memory holds and is not modelled: {_way_out(flag.why)}."
+            )
         else:
             self._set(flag, spelling, value)
 
@@ -152,9 +156,14 @@ class Meaning:
         try:
             document = READERS["keys"](value)
         except MisreadError as error:
-            self.found.fail(f"{spelling} {error}.")
+            if flag.why is not None and str(value).isdigit():
+                self.one(replace(flag, reads="text"), spelling, value)
+            else:
+                self.found.fail(f"{spelling} {error}.")
             return
         for key, inner in document.items():
+            if len(self.found.refused) > _MOST_STRANGERS:
+                break
             self._key(flag, f"{spelling}.{str(key)[:_SHOWN]}", str(key), inner)
 
     def _key(self, flag: Flag, path: str, key: str, value: Any) -> None:  # noqa: ANN401
@@ -163,25 +172,27 @@ class Meaning:
             self.one(row, path, value)
         elif flag.why is not None:
             close = nearest(key, flag.keys)
-            self.found.refuse(f"{path} may change what memory holds and is not modelled: {flag.why}.", close)
+            self.found.refuse(f"{path} may change what memory holds and is not modelled: {_way_out(flag.why)}.", close)
         else:
             self.found.ignore(path)
 
-    def strangers(self, words: Iterable[str], release: str, known: frozenset[str]) -> list[str]:
+    def strangers(self, words: Iterable[str], release: str, parser: Parser) -> list[str]:
         """Words that are no flags; those that look like flags are refused with the nearest."""
-        left = []
-        for word in words:
-            spelling = word.partition("=")[0]
-            if not spelling.startswith("-") or spelling == "-" or spelling[1:2].isdigit():
-                left.append(word)
-                continue
+        strangers = dict.fromkeys(word.partition("=")[0] for word in words if _is_flag(word))
+        for spelling in list(strangers)[:_MOST_STRANGERS]:
             why = self.table.absent(spelling, release)
-            close = () if why else nearest(spelling, sorted(known))
+            turned = spelling.startswith(("--no-", "--disable-"))
+            close = () if why else nearest(spelling, parser.negatives if turned else parser.spellings)
             hint = f" Did you mean {close[0]}?" if close else ""
             named = f"{self.engine} {release}".strip()
             detail = f"{named}: {why}." if why else f"{named} has no flag {spelling[:_SHOWN]}.{hint}"
             self.found.fail(detail, close)
-        return left
+        return [word for word in words if not _is_flag(word)]
+
+
+def _is_flag(word: str) -> bool:
+    """Whether a word is written as a flag: a dash alone and a negative number are values."""
+    return word.startswith("-") and word != "-" and not word[1:2].isdigit()
 
 
 def _inside(value: float, span: Span) -> bool:
@@ -208,6 +219,11 @@ def _switched(text: str) -> Any:  # noqa: ANN401
         return READERS["flag"](text)
     except MisreadError:
         return text
+
+
+def _way_out(why: str) -> str:
+    """What is not modelled, or what to give instead."""
+    return f"leave it out and {why}" if why.startswith("give ") else why
 
 
 def _said(value: Any) -> str:  # noqa: ANN401

@@ -85,13 +85,14 @@ def settle_weights(
     `--dtype` is what is computed in: weights have it only where nothing quantizes them. `--quantization` names what a
     checkpoint is already in, or turns 16 bits into fewer on the way into memory.
     """
-    own = own_format(named)
-    beside = asked.get("weight_dtype")
+    own, beside = own_format(named), asked.get("weight_dtype")
+    if beside is not None:
+        beside = catalog.format(beside).name
     _settle_method(found, named, methods, own, beside)
     word = found.take("_dtype")
     if word is None:
         return
-    spelling = found.said_by.pop("_dtype")
+    spelling, word = found.said_by.pop("_dtype"), word.removeprefix("torch.")
     try:
         computed = catalog.format(word, _POINTER).name
     except QuoteError:
@@ -99,7 +100,7 @@ def settle_weights(
     if computed not in PLAIN_TYPES:
         found.fail(f"{spelling} needs a type that is computed in, such as bfloat16, float16 or float32, not {word!r}.")
         return
-    stored = found.settings.get("weight_dtype") or (catalog.format(beside).name if beside else own)
+    stored = found.settings.get("weight_dtype") or beside or own
     if stored in PLAIN_TYPES:
         found.put("weight_dtype", computed, spelling)
     elif computed == "fp32":

@@ -6,6 +6,7 @@ What was given is noted in the order in which it stands; nothing has a default, 
 from __future__ import annotations
 
 import argparse
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from service.domain.commands.spelling import spelt
@@ -62,12 +63,40 @@ class _Note(argparse.Action):
 
 
 class _ArgumentParser(argparse.ArgumentParser):
+    """argparse with short ways for what nearly every word is: a known flag, and one value after it.
+
+    The general ways build and match a pattern for each flag, and look at every spelling for an abbreviation.
+    """
+
+    spellings: Sequence[str] = ()
+    """In their order."""
+
     def error(self, message: str) -> NoReturn:
         raise MisuseError(message)
 
-    def _get_option_tuples(self, option_string: str) -> Any:  # noqa: ANN401
+    def _get_option_tuples(self, option_string: str) -> list[tuple[argparse.Action, str, str | None]]:
         # Without abbreviations argparse still reads -ngl99 as -n with the value gl99.
-        return super()._get_option_tuples(option_string) if self.allow_abbrev else []
+        if not self.allow_abbrev:
+            return []
+        if not option_string.startswith("--"):
+            return super()._get_option_tuples(option_string)
+        prefix, equals, value = option_string.partition("=")
+        found = []
+        for spelling in self.spellings[bisect_left(self.spellings, prefix) :]:
+            if not spelling.startswith(prefix):
+                break
+            found.append((self._option_string_actions[spelling], spelling, value if equals else None))
+        return found
+
+    def _match_argument(self, action: argparse.Action, arg_strings_pattern: str) -> int:
+        if action.nargs is None and arg_strings_pattern.startswith("A"):
+            return 1
+        return super()._match_argument(action, arg_strings_pattern)
+
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:  # noqa: ANN401
+        if action.nargs is None and len(arg_strings) == 1:
+            return arg_strings[0]
+        return super()._get_values(action, arg_strings)
 
 
 class Parser:
@@ -76,14 +105,14 @@ class Parser:
     def __init__(self, flags: Sequence[Flag], style: Style) -> None:
         """Build it, which takes milliseconds: keep it."""
         self.style = style
-        self.spellings = frozenset(spelling for flag in flags for spelling in (*flag.spellings, *flag.negatives))
+        self.spellings = frozenset(spelling for flag in flags for spelling in flag.spellings)
+        self.negatives = frozenset(spelling for flag in flags for spelling in flag.negatives)
         self.nested = frozenset(spelling for flag in flags if flag.reads == "keys" for spelling in flag.spellings)
-        # Whatever else a flag is written as, its own spellings win: --disable-x may be a flag of its own.
-        own = {spelling for flag in flags for spelling in flag.spellings}
         self._parser = _ArgumentParser(
             prog="", add_help=False, allow_abbrev=style.abbreviations, exit_on_error=False, usage=""
         )
-        taken = set(own)
+        # Whatever else a flag is written as, its own spellings win: --disable-x may be a flag of its own.
+        taken = set(self.spellings)
         for flag in flags:
             negatives = [spelling for spelling in flag.negatives if spelling not in taken]
             taken.update(negatives)
@@ -101,6 +130,7 @@ class Parser:
         # Words find their flag in a table of spellings. The list is for defaults, positions and required flags, of
         # which there are none here, and parsing walks it three times.
         self._parser._actions.clear()  # noqa: SLF001
+        self._parser.spellings = sorted(spelling for spelling in taken if spelling.startswith("--"))
 
     def parse(self, words: Sequence[Word]) -> Parsed:
         """What the words give; raises ValidationError where a value is missing or an abbreviation is ambiguous."""

@@ -48,7 +48,11 @@ _WRAPPERS = {
     "trtllm-llmapi-launch": Wrapper(),
     "uv": Wrapper(frozenset({"--with", "--python", "-p"}), own=1),
     "poetry": Wrapper(own=1),
+    "uvx": Wrapper(frozenset({"--with", "--from", "--python", "-p"})),
+    "command": Wrapper(),
 }
+_PROMPTS = frozenset({"$", "%", ">", "!", "{", "then", "do", "else", "if", "while", "until"})
+"""What may stand before a command without being one: a prompt that was copied too, and words of the shell itself."""
 _LAUNCHERS = frozenset({"srun", "mpirun", "mpiexec", "torchrun", "ray", "accelerate", "conda"})
 """Programs with so many options that the engine is looked for among all their words."""
 
@@ -80,7 +84,7 @@ _KNOWN = (
 class Started:
     """An engine as a command starts it: the words after its program, and the variables it runs with.
 
-    `visible_gpus` is None where nothing limits which devices it sees.
+    `visible_gpus` is None where nothing limits which devices it sees, `unseen` what a shell would have put in there.
     """
 
     engine: str
@@ -89,6 +93,7 @@ class Started:
     variables: dict[str, Word] = field(default_factory=dict)
     visible_gpus: int | None = None
     visible_by: str = ""
+    unseen: str | None = None
     version: str | None = None
 
 
@@ -126,7 +131,8 @@ def _no_engine(commands: list[list[Word]]) -> Fault:
     elif stray is not None:
         detail = f"The line of {stray[:_SHOWN]} begins a command of its own: does a backslash end the line before it?"
     else:
-        detail = f"No engine is started by {first[:_SHOWN]!r}; these are read: {', '.join(_KNOWN)}."
+        started_by = f"is started by {first[:_SHOWN]!r}" if first else "is started, by nothing but blanks and comments"
+        detail = f"No engine {started_by}; these are read: {', '.join(_KNOWN)}."
     return Fault(_POINTER, detail, nearest(first, (*_WITH_VERB, *_SERVERS, "trtllm-serve")) if first else ())
 
 
@@ -171,6 +177,8 @@ def _engine(words: Sequence[Word], exported: Mapping[str, Word], depth: int) -> 
             rest = _unwrapped(rest[1:], _WRAPPERS[name])
         elif name in _LAUNCHERS:
             rest = _launched(rest[1:])
+        elif rest[0].text in _PROMPTS:
+            rest = rest[1:]
         else:
             break
     if depth < _DEEPEST:
@@ -185,7 +193,7 @@ def _at(rest: list[Word], variables: dict[str, Word], depth: int) -> Iterator[St
         script = _script(rest)
         yield from _engines(split(script), variables, depth + 1) if script else ()
     elif name in DOCKER:
-        yield from _contained(rest, variables)
+        yield from _contained(rest, variables, depth)
     else:
         found = _program(rest)
         if found:
@@ -236,21 +244,22 @@ def _script(rest: list[Word]) -> str | None:
     return None
 
 
-def _contained(rest: list[Word], variables: dict[str, Word]) -> Iterator[Started]:
+def _contained(rest: list[Word], variables: dict[str, Word], depth: int) -> Iterator[Started]:
     """The engine of a container, by its image or by the words after it."""
     found = container(rest)
     if found is None:
         return
-    within = variables | dict(_assignments(found.variables))
-    inner = _program(found.words) if found.words else None
-    if inner is None and found.engine is None:
-        yield from _engine(found.words, within, _DEEPEST - 1)
-        return
-    engine, program, words = inner or (found.engine or "", found.program, found.words)
-    # A device of the host outside the container is not one inside it.
-    within.pop("CUDA_VISIBLE_DEVICES", None)
+    # What the host shows to its own processes says nothing of a container, which gets devices by its options.
+    within = {name: word for name, word in variables.items() if name != "CUDA_VISIBLE_DEVICES"}
     within |= dict(_assignments(found.variables))
-    yield Started(engine, program, words, within, found.gpus, "--gpus", found.version)
+    inner = list(_engine(found.words, within, depth + 1))
+    if not inner and found.engine is not None:
+        inner = [Started(found.engine, found.program, found.words, within)]
+    for each in inner:
+        each.version = each.version or found.version
+        if each.visible_gpus is None and found.gpus is not None:
+            each.visible_gpus, each.visible_by = found.gpus, "--gpus"
+        yield each
 
 
 def _program(rest: list[Word]) -> tuple[str, str, list[Word]] | None:
@@ -262,7 +271,9 @@ def _program(rest: list[Word]) -> tuple[str, str, list[Word]] | None:
     if name in _WITH_VERB:
         engine, verb = _WITH_VERB[name]
         if following != verb:
-            raise NotSupported(Fault(_POINTER, f"`{name} {following[:_SHOWN]}` serves nothing: give `{name} {verb}`."))
+            raise NotSupported(
+                Fault(_POINTER, f"`{f'{name} {following[:_SHOWN]}'.strip()}` serves nothing: give `{name} {verb}`.")
+            )
         return engine, f"{name} {verb}", rest[2:]
     if name == "trtllm-serve":
         if following in _TRTLLM_OTHERS:
@@ -293,7 +304,10 @@ def _with_devices(start: Started) -> Started:
     """Note how many devices the variables let it see."""
     for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"):
         word = start.variables.get(name)
-        if word is None or word.text == "all" or word.expanded:
+        if word is None or word.text == "all":
+            continue
+        if word.expanded:
+            start.unseen = word.expanded[0]
             continue
         count = len([part for part in word.text.split(",") if part.strip()])
         if word.text in {"none", "void", "-1"}:

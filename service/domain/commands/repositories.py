@@ -24,9 +24,11 @@ _PREFIXES = re.compile(r"^UD-", re.IGNORECASE)
 def file_format(found: Understood, word: str | None) -> tuple[str | None, str | None]:
     """The model's word, and the type of its file: None where no repository is asked, "" where it does not say."""
     repository, file = found.take("_repository"), found.take("_file")
-    for name in ("_repository", "_file"):
-        found.said_by.pop(name, None)
+    found.said_by.pop("_repository", None)
+    spelling = found.said_by.pop("_file", None)
     if repository is None:
+        if spelling is not None:
+            found.ignore(spelling)
         return word, None
     parts = _REPOSITORY.fullmatch(repository.strip())
     if parts is None:

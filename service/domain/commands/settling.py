@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from service.domain.commands.programs import Started
     from service.domain.engines import ServingEngine
     from service.domain.engines.llama_cpp import LlamaCppEngine
+    from service.domain.engines.vllm import VllmEngine
 
 
 def settle(found: Understood, engine: ServingEngine, version: str | None) -> None:
@@ -74,8 +75,9 @@ def _experts(found: Understood) -> None:
         found.refuse(f"{spelling} {ranks} beside tensor parallel {tensor} is not modelled: only 1 or all ranks are.")
 
 
-def _vllm(found: Understood, engine: ServingEngine, version: str | None) -> None:  # noqa: ARG001
+def _vllm(found: Understood, engine: VllmEngine, version: str | None) -> None:
     _adapters(found, engine)
+    _chunks(found, engine, version)
     draft = found.take("_draft")
     if draft is None:
         return
@@ -84,6 +86,19 @@ def _vllm(found: Understood, engine: ServingEngine, version: str | None) -> None
         found.fail(f"{spelling} names a drafter: say by which method it drafts, as speculative_config's method does.")
     else:
         found.ignore(spelling)
+
+
+def _chunks(found: Understood, engine: VllmEngine, version: str | None) -> None:
+    """Prompts in chunks: the newer core always has them, the older one is quoted with whole prompts."""
+    chunked = found.take("_chunked")
+    if chunked is None:
+        return
+    spelling, core = found.said_by.pop("_chunked"), engine.release(version).engine.core
+    if chunked == (core == "v1"):
+        found.ignore(spelling)
+    else:
+        how = "chunks" if chunked else "one pass"
+        found.refuse(f"{spelling} is not modelled: prompts in {how} change the batch of a release with core {core}.")
 
 
 def _adapters(found: Understood, engine: ServingEngine) -> None:

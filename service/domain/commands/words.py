@@ -19,6 +19,7 @@ MOST_WORDS = 1000
 
 _POINTER = "/command"
 _SHOWN = 40
+_LONGEST = 65_536
 
 _TOKEN = re.compile(
     r"""
@@ -57,6 +58,10 @@ class Word(NamedTuple):
                 text = text.replace(part, variables[found[1]])
             else:
                 left.append(part)
+            if len(text) > _LONGEST:
+                raise ValidationError(
+                    Fault(_POINTER, f"A variable of the command makes a word of more than {_LONGEST:,} characters.")
+                )
         return Word(text, tuple(left))
 
 
@@ -66,16 +71,15 @@ def split(text: str) -> list[list[Word]]:
     Raises ValidationError for quotes that are left open, for here-documents and for more words than are read.
     """
     if text.isascii() and not _NEEDS_SHELL.search(text):
-        return _counted([[Word(word) for word in text.split()]])
-    return _counted(_Splitter(text).commands)
+        words = text.split(None, MOST_WORDS)
+        _check_count(len(words))
+        return [[Word(word) for word in words]] if words else []
+    return [words for words in _Splitter(text).commands if words]
 
 
-def _counted(commands: list[list[Word]]) -> list[list[Word]]:
-    count = sum(map(len, commands))
-    if count > MOST_WORDS:
-        detail = f"The command has {count:,} words; at most {MOST_WORDS:,} are read."
-        raise ValidationError(Fault(_POINTER, detail))
-    return [words for words in commands if words]
+def _check_count(words: int) -> None:
+    if words > MOST_WORDS:
+        raise ValidationError(Fault(_POINTER, f"The command has more than the {MOST_WORDS:,} words that are read."))
 
 
 @dataclass(slots=True)
@@ -86,6 +90,7 @@ class _Splitter:
     commands: list[list[Word]] = field(default_factory=lambda: [[]])
     pieces: list[str] | None = None
     expanded: list[str] = field(default_factory=list)
+    count: int = 0
     target: bool = False
     """Whether the next word is what a redirection leads to."""
 
@@ -129,7 +134,8 @@ class _Splitter:
             self.target = True
         if kind == "end":
             self.target = False
-            self.commands.append([])
+            if self.commands[-1]:
+                self.commands.append([])
 
     def _add(self, piece: str) -> None:
         if self.pieces is None:
@@ -139,6 +145,8 @@ class _Splitter:
     def _end_word(self) -> None:
         if self.pieces is not None and not self.target:
             self.commands[-1].append(Word("".join(self.pieces), tuple(self.expanded)))
+            self.count += 1
+            _check_count(self.count)
         if self.pieces is not None:
             self.target = False
         self.pieces = None

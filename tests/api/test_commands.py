@@ -1,0 +1,135 @@
+"""A question by `command`, over HTTP: both methods, both forms, and its limits."""
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from service.api import limits
+from service.api.schemas.answer_parts import UnderstoodCommand
+from tests.api.asking import pointers, problem
+
+if TYPE_CHECKING:
+    from flask.testing import FlaskClient
+
+COMMAND = "vllm serve meta-llama/Llama-3.1-8B-Instruct -tp 2 --max-model-len 8192 --port 8000"
+WORDS = COMMAND.split()
+QUESTION = {"command": COMMAND, "gpu": "h100-sxm-80gb"}
+PATHS = ["/fit", "/traffic"]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_it_works(client: "FlaskClient", path: str) -> None:
+    answer = client.get(path, query_string=QUESTION)
+
+    assert answer.status_code == 200
+    assert answer.get_json()["command"] == {
+        "engine": "vllm",
+        "program": "vllm serve",
+        "ignored": ["--port"],
+        "set": {
+            "context_limit_tokens": 8192,
+            "model": "meta-llama/Llama-3.1-8B-Instruct",
+            "tensor_parallel": 2,
+        },
+    }
+    assert answer.get_json()["question"]["command"] == COMMAND
+    assert answer.get_json()["taken"]["command"] == "request"
+    assert answer.get_json()["taken"]["tensor_parallel"] == "command"
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_line_and_its_words_get_the_same_answer_by_either_method(client: "FlaskClient", path: str) -> None:
+    answers = [
+        client.get(path, query_string=QUESTION),
+        client.post(path, json=QUESTION),
+        client.post(path, json={**QUESTION, "command": WORDS}),
+    ]
+
+    assert len({answer.data for answer in answers}) == 1
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_what_was_understood_fits_its_schema(client: "FlaskClient", path: str) -> None:
+    assert UnderstoodCommand().validate(client.get(path, query_string=QUESTION).get_json()["command"]) == {}
+
+
+def test_without_a_command_it_is_null(client: "FlaskClient") -> None:
+    assert client.get("/fit?model=llama-2-7b&gpu=h100-sxm-80gb").get_json()["command"] is None
+
+
+def test_words_keep_what_a_shell_would_take_apart(client: "FlaskClient") -> None:
+    words = [*WORDS, "--chat-template", "{% if a && b %}; $x `y` 'z'"]
+    answer = client.post("/fit", json={**QUESTION, "command": words})
+
+    assert answer.get_json()["command"]["ignored"] == ["--port", "--chat-template"]
+
+
+def test_a_refusal_points_at_the_command(client: "FlaskClient") -> None:
+    found = problem(
+        client.get("/fit", query_string={**QUESTION, "command": f"{COMMAND} --enable-lora"}), 422, "not-supported"
+    )
+
+    assert pointers(found) == ["/command"]
+    assert "--enable-lora" in found["detail"]
+
+
+def test_a_contradiction_points_at_both(client: "FlaskClient") -> None:
+    found = problem(client.post("/fit", json={**QUESTION, "tensor_parallel": 4}), 422, "validation-error")
+
+    assert pointers(found) == ["/tensor_parallel", "/command"]
+
+
+def test_an_unknown_flag_is_refused_with_the_nearest(client: "FlaskClient") -> None:
+    found = problem(
+        client.post("/fit", json={**QUESTION, "command": "vllm serve x --max-len 1"}), 422, "validation-error"
+    )
+
+    assert "--max-model-len" in found["errors"][0]["nearest"]
+
+
+def test_a_lever_of_a_command_can_be_asked_for_by_name(client: "FlaskClient") -> None:
+    answer = client.get("/fit", query_string=QUESTION).get_json()
+    lever = answer["levers"][0]
+    said = {"engine": answer["command"]["engine"], **answer["command"]["set"], "gpu": QUESTION["gpu"]}
+    named = {**said, "context_tokens": answer["question"]["context_tokens"], **lever["change"]}
+
+    assert client.post("/fit", json=named).get_json()["max_sequences"] == lever["max_sequences"]
+
+
+@pytest.mark.parametrize(
+    "command, pointer",
+    [
+        ("", "/command"),
+        ("x" * (limits.COMMAND_CHARACTERS + 1), "/command"),
+        ([], "/command"),
+        (["x"] * (limits.COMMAND_WORDS + 1), "/command"),
+        (["vllm", 1], "/command/1"),
+        ({"vllm": "serve"}, "/command"),
+        ("vllm serve \0", "/command"),
+        (["x" * limits.COMMAND_CHARACTERS, "y"], "/command"),
+        ("x " * (limits.COMMAND_WORDS + 1), "/command"),
+    ],
+    ids=[
+        "empty",
+        "long",
+        "no-words",
+        "many-words",
+        "no-word",
+        "object",
+        "control",
+        "long-words",
+        "many-words-of-a-line",
+    ],
+)
+def test_what_is_no_command_is_refused(client: "FlaskClient", command: object, pointer: str) -> None:
+    body = json.dumps({**QUESTION, "command": command})
+    answer = client.post("/fit", data=body, content_type="application/json")
+
+    assert pointers(problem(answer, 422, "validation-error")) == [pointer]
+
+
+def test_a_list_goes_into_a_body_alone(client: "FlaskClient") -> None:
+    answer = client.get("/fit", query_string={**QUESTION, "command": json.dumps(WORDS)})
+
+    assert pointers(problem(answer, 422, "validation-error")) == ["/command"]

@@ -1,0 +1,58 @@
+"""Every command line of tests/data/commands is understood or refused as it says there."""
+
+import pytest
+
+from service.answers import fit_answer, traffic_answer
+from service.domain.errors import QuoteError
+from tests.domain.commands.command_cases import Case, cases, catalog
+
+CASES = list(cases())
+UNDERSTOOD = [case for case in CASES if "refused" not in case.row]
+REFUSED = [case for case in CASES if "refused" in case.row]
+
+
+def test_there_are_enough_and_half_of_them_have_something_wrong() -> None:
+    assert len(CASES) >= 60
+    assert len(REFUSED) * 2 >= len(CASES) - 10
+    assert len({case.name for case in CASES}) == len(CASES)
+
+
+@pytest.mark.parametrize("case", UNDERSTOOD, ids=lambda case: case.name)
+def test_it_is_understood(case: Case) -> None:
+    answer = fit_answer(case.asked, catalog())
+
+    assert answer["command"]["set"] == case.row["set"]
+    assert answer["command"]["ignored"] == case.row["ignored"]
+    assert case.row.get("noted", "") in "\n".join(answer["assumptions"])
+    assert [part for part in case.row.get("warned", []) if part not in "\n".join(answer["warnings"])] == []
+    assert {answer["taken"][name] for name in case.row["set"] if name not in case.beside} <= {"command"}
+    assert {answer["taken"][name] for name in case.beside} <= {"request"}
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)
+def test_it_is_refused(case: Case) -> None:
+    for answer in (fit_answer, traffic_answer):
+        with pytest.raises(QuoteError) as refusal:
+            answer(case.asked, catalog())
+
+        assert case.row["refused"] in refusal.value.detail
+        assert [fault.pointer for fault in refusal.value.faults] == case.row.get("at", ["/command"])
+
+
+@pytest.mark.parametrize("case", UNDERSTOOD, ids=lambda case: case.name)
+def test_its_fields_get_the_same_answer(case: Case) -> None:
+    """The same question by name: only what tells of the command may differ."""
+    told = ("question", "taken", "command", "assumptions", "warnings")
+    for answer in (fit_answer, traffic_answer):
+        by_command = answer(case.asked, catalog())
+        fields = {
+            name: by_command["question"][name]
+            for name, source in by_command["taken"].items()
+            if source == "command" or (source == "derived" and name in {"context_tokens", "context_limit_tokens"})
+        }
+        by_fields = answer({"gpu": "h200-sxm-141gb", **case.beside, **fields}, catalog())
+
+        assert {k: v for k, v in by_command.items() if k not in told} == {
+            k: v for k, v in by_fields.items() if k not in told
+        }
+        assert {**by_command["question"], "command": None} == by_fields["question"]
