@@ -34,6 +34,7 @@ _PARTS = {
 }
 """What the log calls a part, the first that it says, and the parts of a ledger that are the same memory."""
 
+_FROM_FREE_MEMORY = frozenset({"sglang", "tensorrt-llm"})
 _ALLOCATES_WHAT_IS_ASKED = frozenset({"llama.cpp"})
 
 _SECRETS = re.compile(r"(?:^|_)(?:api_?key|key|token|secret|password)$", re.ASCII | re.IGNORECASE)
@@ -152,16 +153,13 @@ def _asked_cache(reading: LogReading, quote: Mapping[str, Any]) -> list[int]:
 
 def _by_rule(reading: LogReading, asked: Mapping[str, Any], quote: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     """The cache as the engine's rule gives it from the free memory that the log says."""
+    if reading.engine not in _FROM_FREE_MEMORY:
+        return []
     share = asked.get("memory_utilization") or (quote["question"]["memory_utilization"] if quote else None)
     before, after = (_value(reading.said.get(name)) for name in ("free_before_bytes", "free_after_bytes"))
     if share is None or after is None or (before is None and reading.engine == "sglang"):
         return []
-    if reading.engine == "sglang":
-        pool = pool_bytes(before, after, share)
-    elif reading.engine == "tensorrt-llm":
-        pool = int(after * Fraction(str(share)))
-    else:
-        return []
+    pool = pool_bytes(before, after, share) if reading.engine == "sglang" else int(after * Fraction(str(share)))
     cache = _value(reading.said.get("kv_cache_bytes"))
     beside = sum(_value(reading.said.get(name)) or 0 for name in ("state_bytes", "draft_cache_bytes"))
     return [_row("kv_cache_from_free_memory", None if cache is None else cache + beside, pool)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 LONGEST = 1 << 20
 """Characters of a line that are looked at; what is longer is cut there."""
@@ -118,10 +118,8 @@ class Unpacked:
 
 def _message(raw: str) -> tuple[str | None, str]:
     try:
-        value = json.loads(raw)
+        value: dict[str, Any] = json.loads(raw)
     except (ValueError, RecursionError):
-        return None, ""
-    if not isinstance(value, dict):
         return None, ""
     inner = value.get("fields")
     for holder in (value, inner) if isinstance(inner, dict) else (value,):

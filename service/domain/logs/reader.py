@@ -56,21 +56,19 @@ def _by_hint() -> dict[str, tuple[tuple[Grammar, str], ...]]:
 _HINTS = _by_hint()
 
 
-def _looked_for(line: Line) -> dict[str, tuple[Grammar, list[str]]]:
+def _looked_for(line: Line) -> dict[str, tuple[Grammar, dict[str, None]]]:
     """By engine, what a line holds of the texts that it is looked through for."""
     text = line.text
-    found: dict[str, tuple[Grammar, list[str]]] = {}
+    found: dict[str, tuple[Grammar, dict[str, None]]] = {}
     for hint, looked_for in _HINTS.items():
         if hint in text:
             for grammar, literal in looked_for:
                 if literal in text:
-                    literals = found.setdefault(grammar.engine, (grammar, []))[1]
-                    if literal not in literals:
-                        literals.append(literal)
+                    found.setdefault(grammar.engine, (grammar, {}))[1][literal] = None
     return found
 
 
-def _hear(listeners: dict[tuple[str, str], Listener], grammar: Grammar, line: Line, literals: list[str]) -> None:
+def _hear(listeners: dict[tuple[str, str], Listener], grammar: Grammar, line: Line, literals: Iterable[str]) -> None:
     key = (grammar.engine, line.source)
     listener = listeners.get(key)
     if listener is None:

@@ -174,10 +174,9 @@ def _pools(names: dict[str, list[Heard]]) -> list[Pool]:
     values = {heard.line: heard for heard in names.pop("value_bytes", ())}
     found = list(names.pop("latent_bytes", ()))
     for keys in names.pop("key_bytes", ()):
-        other = values.get(keys.line)
-        if other is not None:
-            whole = int(keys.value) + int(other.value)
-            found.append(keys._replace(value=whole, rounding=keys.rounding + other.rounding))
+        other = values[keys.line]
+        whole = int(keys.value) + int(other.value)
+        found.append(keys._replace(value=whole, rounding=keys.rounding + other.rounding))
     return [Pool(heard, tokens.get(heard.line)) for heard in sorted(found, key=lambda heard: heard.line)]
 
 

@@ -171,6 +171,17 @@ def test_an_engine_without_a_name_does_not_get_one() -> None:
     assert read([config, core("Available KV cache memory: 3.00 GiB")]).said == {}
 
 
+def test_a_value_that_was_cut_beside_the_whole_one_is_the_whole_one() -> None:
+    old = "INFO 01-01 00:00:00 llm_engine.py:1] Initializing an LLM engine (v0.6.0) with config: model='m', seed=0, a=1"
+    blocks = "INFO 01-01 00:00:00 x.py:1] # GPU blocks: "
+
+    assert said(read([old, blocks + "27966, # CPU blocks: 5", blocks + "279"]), "blocks") == 27966
+
+
+def test_a_line_that_says_nothing_is_nothing_when_it_is_cut() -> None:
+    assert read(["Model does not support automatic max batch total tokens, it seems"]).engine is None
+
+
 @pytest.mark.parametrize("size", ["999999999.99 GiB", "2000000 GiB"])
 def test_a_size_that_no_device_has_is_left_out(size: str) -> None:
     assert "no device" in reasons(start(core(f"Available KV cache memory: {size}")), "kv_cache_bytes")
