@@ -15,7 +15,8 @@ RUN_LOCKS := $(LOCKS)/requirements.txt $(LOCKS)/requirements-build.txt
 DEV_LOCKS := $(LOCKS)/requirements-dev.txt
 RUN_STAMP := .venv/.run-$(call checksum,$(RUN_LOCKS))
 ORACLE := tests/oracle-requirements.txt
-DEV_STAMP := .venv/.dev-$(call checksum,$(DEV_LOCKS) $(ORACLE))
+CLIENTS := clients
+DEV_STAMP := .venv/.dev-$(call checksum,$(DEV_LOCKS) $(ORACLE) $(wildcard $(CLIENTS)/pyproject.toml))
 
 # Byte code is left to the first import: compiling all of it takes longer than installing it.
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile
@@ -55,7 +56,7 @@ check: $(DEV_STAMP) ## lint, types, import rules and catalog files
 	@$(BIN)/kvquote-server catalog check
 
 test: check ## everything, on SQLite and PostgreSQL (TEST_DATABASE_URL, PYTEST_ARGS)
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n auto --maxprocesses 8 --dist worksteal $(PYTEST_ARGS)
 
 test-browser: $(DEV_STAMP) ## look at the pages in Chromium, which has to be installed; not part of test
 	@$(BIN)/python -m pytest -q tests/web/browser.py
@@ -89,5 +90,5 @@ $(RUN_STAMP): | $(BIN)/python
 $(DEV_STAMP): | $(BIN)/python
 	@echo "kvquote: installing what development needs, once (about a minute)"
 	@$(INSTALL) --require-hashes -r $(DEV_LOCKS) && $(INSTALL) -r $(ORACLE)
-	@$(INSTALL) --no-deps --no-build-isolation --editable .
+	@$(INSTALL) --no-deps --no-build-isolation --editable . --editable ./$(CLIENTS)
 	@rm -f .venv/.run-* .venv/.dev-* && touch $@ $(RUN_STAMP)

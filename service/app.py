@@ -6,6 +6,7 @@ from flask import Flask, request
 
 from service.api import (
     auth,
+    calibrations,
     dtypes,
     engines,
     fit,
@@ -45,6 +46,7 @@ RESOURCES = (
     engines.engines,
     logs.logs,
     measurements.measurements,
+    calibrations.calibrations,
     health.health,
     metrics.metrics,
     problem_pages.problem_pages,

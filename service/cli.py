@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import getpass
 import json
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -18,71 +16,22 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 import click
 
 from service import __version__
+from service.cli_measurements import measurements
+from service.cli_shared import CommandError, engine, in_plain_words, sessions, settings
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
-    from sqlalchemy.exc import SQLAlchemyError
-    from sqlalchemy.orm import Session, sessionmaker
-
     from service.settings import Settings
     from service.storage.catalog_files import LoadReport, WaitingModel
     from service.storage.tokens import Scope, Token
 
 _LINES_SHOWN: Final = 40
 _DIFFERS: Final = 1
-_FAILED: Final = 2
 _LONGEST_NAME: Final = 100
 _Given = Path | tuple[Path, ...] | None
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-
-
-class CommandError(click.ClickException):
-    """What went wrong, in a line; ends the command with 2, as click's own complaints do."""
-
-    exit_code = _FAILED
-
-
-def in_plain_words(command: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Turn what an operator can put right into a line without a traceback."""
-
-    @functools.wraps(command)
-    def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        try:
-            return command(*args, **kwargs)
-        except Exception as error:
-            words = _plain_words(error)
-            if words is None:
-                raise
-            raise CommandError(words) from error
-
-    return wrapped
-
-
-def _plain_words(error: Exception) -> str | None:
-    """What to tell an operator of an error, None where it is a fault of ours."""
-    from alembic.util import CommandError as AlembicError
-    from sqlalchemy.exc import SQLAlchemyError
-
-    from service.domain.errors import QuoteError
-    from service.settings import SettingsError
-    from service.storage.catalog_files import CatalogFilesError
-    from service.storage.database import DatabaseUrlError
-
-    if isinstance(error, SettingsError | DatabaseUrlError | CatalogFilesError | AlembicError):
-        return str(error)
-    if isinstance(error, QuoteError):
-        return "\n".join(f"{fault.pointer}: {fault.detail}".removeprefix(": ") for fault in error.faults)
-    return _database_trouble(error) if isinstance(error, SQLAlchemyError) else None
-
-
-def _database_trouble(error: SQLAlchemyError) -> str:
-    cause = str(getattr(error, "orig", None) or error).strip().partition("\n")[0].rstrip(".")
-    unmigrated = "no such table" in cause or ("relation" in cause and "does not exist" in cause)
-    hint = " Has it been migrated? Run: kvquote-server db upgrade" if unmigrated else ""
-    return f"The database cannot be used: {cause}.{hint}"
 
 
 def _catalog_option(command: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -92,42 +41,19 @@ def _catalog_option(command: Callable[Arguments, Result]) -> Callable[Arguments,
     )
 
 
-def _settings() -> Settings:
-    from service.settings import Settings
-
-    return Settings.from_environment()
-
-
 def _folder(given: Path | None) -> Path:
     from service.storage.migrations import data_folder
 
     return given or data_folder("catalog")
 
 
-@contextmanager
-def _engine() -> Iterator[Engine]:
-    from service.storage.database import make_engine
-
-    settings = _settings()
-    engine = make_engine(settings.database_url, settings.database_timeout_seconds)
-    try:
-        yield engine
-    finally:
-        engine.dispose()
-
-
-@contextmanager
-def _sessions() -> Iterator[sessionmaker[Session]]:
-    from service.storage.database import make_sessions
-
-    with _engine() as engine:
-        yield make_sessions(engine)
-
-
 @click.group()
 @click.version_option(__version__, prog_name="kvquote-server")
 def main() -> None:
     """Run and look after a kvquote service. DATABASE_URL names its database."""
+
+
+main.add_command(measurements)
 
 
 @main.group()
@@ -142,9 +68,9 @@ def db_upgrade(revision: str) -> None:
     """Migrate to REVISION, by default the newest. Safe to run twice, at the same time too."""
     from service.storage import migrations
 
-    with _engine() as engine:
-        migrations.upgrade(engine.url, revision)
-        with engine.connect() as connection:
+    with engine() as opened:
+        migrations.upgrade(opened.url, revision)
+        with opened.connect() as connection:
             click.echo(f"The database is at revision {migrations.current_revision(connection)}.")
 
 
@@ -154,7 +80,7 @@ def db_current() -> None:
     """Print the schema's revision; ends with 1 where it is not the newest."""
     from service.storage import migrations
 
-    with _engine() as engine, engine.connect() as connection:
+    with engine() as opened, opened.connect() as connection:
         revision, newest = migrations.current_revision(connection), migrations.head_revision()
     click.echo(f"{revision or 'not migrated'}{' (newest)' if revision == newest else f' (newest is {newest})'}")
     if revision != newest:
@@ -209,8 +135,8 @@ def catalog_load(folder: Path | None, *, dry_run: bool, overwrite: bool, author:
 def _load(folder: Path | None, *, dry_run: bool, overwrite: bool = False, author: str | None = None) -> LoadReport:
     from service.storage.catalog_files import load
 
-    with _sessions() as sessions:
-        return load(sessions, _folder(folder), author or _user(), dry_run=dry_run, overwrite=overwrite)
+    with sessions() as opened:
+        return load(opened, _folder(folder), author or _user(), dry_run=dry_run, overwrite=overwrite)
 
 
 def _user() -> str:
@@ -274,12 +200,12 @@ def models_import(config: Path, hub_id: str, licence: str, *, replace: bool, dry
     if sum(map(bool, files.values())) > 1:
         raise CommandError("Give one of --index, --header and --gguf, not several.")
     asked = model_files.ModelFiles(config=config, **files)  # type: ignore[arg-type]  # as the options say
-    with _sessions() as sessions:
-        facts = model_files.read_model(sessions, asked, Naming(hub_id, model_files.today(), licence=licence))
+    with sessions() as opened:
+        facts = model_files.read_model(opened, asked, Naming(hub_id, model_files.today(), licence=licence))
         if dry_run:
             return click.echo(json.dumps(facts, indent=1))
         schemas = CatalogSchemas(_folder(None) / "schema")
-        revision = model_files.store_model(sessions, facts, _user(), schemas, replace=replace)
+        revision = model_files.store_model(opened, facts, _user(), schemas, replace=replace)
     return click.echo(f"Model {facts['id']}: {f'catalog revision {revision}' if revision else 'nothing changed'}.")
 
 
@@ -302,7 +228,7 @@ def token_create(name: str, scopes: tuple[str, ...], days: int, *, never_expires
     from service.storage.tokens import create_token
 
     lifetime = None if never_expires else timedelta(days=days)
-    with _sessions() as sessions, write_session(sessions) as session:
+    with sessions() as opened, write_session(opened) as session:
         made, text = create_token(session, _token_name(name), _scopes(scopes), _user(), lifetime)
     click.echo(f"Token {made.id} for {made.name}: {' '.join(sorted(made.scopes))}, {_until(made)}.", err=True)
     click.echo("Keep it now: it is not shown again.", err=True)
@@ -316,7 +242,7 @@ def token_list() -> None:
     from service.storage.database import read_session
     from service.storage.tokens import list_tokens
 
-    with _sessions() as sessions, read_session(sessions) as session:
+    with sessions() as opened, read_session(opened) as session:
         for known in list_tokens(session):
             used = f"last wrote {known.last_used_at:%Y-%m-%d %H:%M}Z" if known.last_used_at else "never wrote"
             click.echo(f"{known.id}  {known.name}  {' '.join(sorted(known.scopes))}  {_until(known)}, {used}")
@@ -330,7 +256,7 @@ def token_revoke(public_id: str) -> None:
     from service.storage.database import write_session
     from service.storage.tokens import revoke_token
 
-    with _sessions() as sessions, write_session(sessions) as session:
+    with sessions() as opened, write_session(opened) as session:
         revoked = revoke_token(session, public_id, _user())
     if revoked is None:
         raise CommandError(f"There is no token {public_id!r}; see kvquote-server token list.")
@@ -365,7 +291,7 @@ def openapi() -> None:
     from service.app import create_app
 
     # Its log goes to the same place, and would spoil the document.
-    quiet = replace(_settings(), log_level="critical")
+    quiet = replace(settings(), log_level="critical")
     click.echo(create_app(quiet).test_client().get("/openapi.json").get_data(as_text=True), nl=False)
 
 
@@ -375,9 +301,9 @@ def openapi() -> None:
 def serve(arguments: tuple[str, ...]) -> None:
     """Serve with gunicorn, in place of this process; ARGUMENTS go to it."""
     # Before gunicorn, whose workers would each die of a wrong variable with a traceback.
-    settings = _settings()
+    chosen = settings()
     if not arguments:
-        _refuse_taken(settings)
+        _refuse_taken(chosen)
     configuration = Path(__file__).with_name("gunicorn.conf.py")
     command: list[Any] = [sys.executable, "-m", "gunicorn", "service.wsgi:app", "-c", str(configuration), *arguments]
     os.execv(sys.executable, command)  # noqa: S606  # no shell is the point

@@ -55,21 +55,43 @@ if workers > 1:
     _prepare_metrics()
 
 
+def _services() -> Any:  # noqa: ANN401 - naming its type would import what counts before the folder above is known
+    from service.api.services import services_of  # noqa: PLC0415
+    from service.wsgi import app  # noqa: PLC0415
+
+    return services_of(app)
+
+
 def pre_fork(_server: Any, _worker: Any) -> None:  # noqa: ANN401 - gunicorn ships no types
-    """Take what was loaded out of the garbage collector's sight: marking it would copy its pages into each worker."""
+    """Read the catalog once for all workers, and leave it and the code alone from then on.
+
+    Connections are closed again, for a fork must not share them. The garbage collector would write a mark to every page
+    that it looks at, and so copy it into each worker.
+    """
+    from service.domain.configs import import_readers  # noqa: PLC0415 - as below
+    from service.domain.holding import import_engines  # noqa: PLC0415
+
+    having = _services()
+    if having.keeper.refresh():
+        having.keeper.current().gather_names()
+    having.engine.dispose()
+    if workers > 1:
+        import_readers()
+        import_engines()
+    gc.collect()
     gc.freeze()
 
 
 def post_fork(_server: Any, _worker: Any) -> None:  # noqa: ANN401 - gunicorn ships no types
     """Give the worker connections of its own, and the catalog before its first request."""
-    from service.api.services import services_of  # noqa: PLC0415 - before the fork only the settings are needed
+    from service.learning_timer import LearningTimer  # noqa: PLC0415 - needed after the application is loaded
     from service.storage.database import dispose_after_fork  # noqa: PLC0415
-    from service.wsgi import app  # noqa: PLC0415
 
-    having = services_of(app)
+    having = _services()
     dispose_after_fork(having.engine)
     having.keeper.refresh()
     having.keeper.start()
+    LearningTimer(having.sessions, having.keeper, settings.learning_seconds).start()
 
 
 def child_exit(_server: Any, worker: Any) -> None:  # noqa: ANN401 - gunicorn ships no types

@@ -59,6 +59,7 @@ class Settings:
     upload_rows_per_minute: int = 1_200_000
     upload_bytes_per_minute: int = 1 << 30
     measurements_kept_days: int = 3650
+    learning_seconds: float = 60.0
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str] | None = None) -> Self:
@@ -167,6 +168,7 @@ def _uploads(env: Env, usual: Settings) -> dict[str, object]:
         "measurements_kept_days": env.int(
             "KVQUOTE_MEASUREMENTS_KEPT_DAYS", usual.measurements_kept_days, validate=Range(1, 36_500)
         ),
+        "learning_seconds": env.float("KVQUOTE_LEARNING_SECONDS", usual.learning_seconds, validate=Range(0, 86_400)),
     }
 
 

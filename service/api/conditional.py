@@ -13,15 +13,14 @@ from werkzeug.http import parse_etags
 from service import __version__
 
 CACHE_CONTROL = "private, max-age=0, must-revalidate"
-CALIBRATION_REVISION = 0
 _LONGEST_HEADER = 8192
 
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False).encode
 
 
-def question_tag(path: str, asked: Mapping[str, object], catalog_revision: int) -> str:
+def question_tag(path: str, asked: Mapping[str, object], catalog_revision: int, calibration_revision: int = 0) -> str:
     """The tag of an answer, from all that it depends on: resource, question, catalog, calibration and code."""
-    return _digest(f"{path} {catalog_revision} {CALIBRATION_REVISION} {__version__} {_canonical(asked)}".encode())
+    return _digest(f"{path} {catalog_revision} {calibration_revision} {__version__} {_canonical(asked)}".encode())
 
 
 def body_tag(body: bytes) -> str:

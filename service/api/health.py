@@ -11,7 +11,7 @@ from service.api.rest import Blueprint
 from service.api.schemas.health import LIVENESS, READINESS
 from service.api.services import Services, services, snapshot
 from service.domain.errors import CatalogUnavailable
-from service.storage.migrations import is_current
+from service.storage.migrations import serves
 
 DATABASE_SECONDS = 1.0
 
@@ -70,7 +70,7 @@ class _Found:
 
 
 def _schema_fault(connection: Connection) -> str | None:
-    return None if is_current(connection) else "The schema is not the newest: run kvquote-server db upgrade."
+    return None if serves(connection) else "The schema is older than this release: run kvquote-server db upgrade."
 
 
 def _catalog_check() -> Check:

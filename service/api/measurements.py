@@ -1,25 +1,23 @@
 """`/measurements` and `/probes`: rows of probes taken in, each with a verdict, and found again."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
 from flask import Response, request
-from marshmallow import Schema
 
 from service.api import limits
 from service.api.asking import check_accept
 from service.api.auth import TOKEN_SECURITY, authorised
 from service.api.bodies import JSON_TYPE, read_object
+from service.api.listed import in_pages, listed
 from service.api.measurement_intake import Outcome, take_in, tell, told
 from service.api.measurement_pages import measurement_document, measurements_page, probes_page
-from service.api.paging import next_link
 from service.api.problems import ProblemError
 from service.api.queries import read_query
 from service.api.replies import NO_STORE, document, encode
-from service.api.rest import Blueprint, View
-from service.api.schemas.closed import Asked
+from service.api.rest import Blueprint
 from service.api.schemas.fields import MisreadError
 from service.api.schemas.measurement_fields import Uuid
 from service.api.schemas.measurement_rows import described_row
@@ -32,7 +30,6 @@ from service.api.schemas.measurements import (
     ROW_RESULT,
     UPLOAD_RESULT,
 )
-from service.api.tables import CONTENT_TYPES, Format, Table, chosen_format, written
 from service.api.uploads import UploadBody, read_upload
 from service.domain.errors import Fault, ValidationError
 from service.domain.measurement import Verdict
@@ -55,20 +52,6 @@ _read_uuid = Uuid().read
 measurements = Blueprint(
     "measurements", __name__, description="What probes measured on real GPUs, and what it was taken for."
 )
-
-
-def _in_pages(page: Schema) -> Callable[[View], View]:
-    """Document a list as it is answered in each of its formats."""
-
-    def decorate(view: View) -> View:
-        measurements.answers(page, "A page.", headers=("ETag", "Link"))(view)
-        for form in (Format.CSV, Format.NDJSON):
-            media_type = CONTENT_TYPES[form].partition(";")[0]
-            shape = {"type": "string"}
-            measurements.answers(shape, "A page.", content_type=media_type, headers=("ETag", "Link"))(view)
-        return measurements.answers(None, "The client has the present page.", 304, headers=("ETag",))(view)
-
-    return decorate
 
 
 @measurements.route("/measurements", methods=["POST"])
@@ -119,12 +102,12 @@ def put_measurement(measurement_id: str) -> Response:
 
 
 @measurements.route("/measurements")
-@_in_pages(MEASUREMENTS_PAGE)
+@in_pages(measurements, MEASUREMENTS_PAGE)
 @measurements.takes_query(MEASUREMENTS_QUERY)
 @measurements.named("listMeasurements", summary="List measurements")
 def list_measurements() -> Response:
     """The newest measured first, each with what it is taken for by the catalog of now."""
-    return _listed(MEASUREMENTS_QUERY.read_texts, measurements_page)
+    return listed(MEASUREMENTS_QUERY.read_texts, measurements_page)
 
 
 @measurements.route("/measurements/<measurement_id>")
@@ -142,30 +125,12 @@ def get_measurement(measurement_id: str) -> Response:
 
 
 @measurements.route("/probes")
-@_in_pages(PROBES_PAGE)
+@in_pages(measurements, PROBES_PAGE)
 @measurements.takes_query(PROBES_QUERY)
 @measurements.named("listProbes", summary="List who reported")
 def list_probes() -> Response:
     """When each probe last reported, and what share of its rows was accepted."""
-    return _listed(PROBES_QUERY.read_texts, probes_page)
-
-
-def _listed(read: Callable[[Mapping[str, str]], Asked], page: Callable[[Asked], Table]) -> Response:
-    asked = read(read_query(request.environ))
-    form = chosen_format(asked.get("format"), request)
-    table = page(asked)
-    shown = table if form is not Format.CSV else table._replace(rows=[_flat(row) for row in table.rows])
-    response = document(written(shown, form), CONTENT_TYPES[form])
-    if table.beside["next_cursor"]:
-        link = next_link(request.path, read_query(request.environ), table.beside["next_cursor"])
-        response.headers["Link"] = link
-    response.headers["Vary"] = "Accept"
-    return response
-
-
-def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row whose objects and lists are JSON in a cell."""
-    return {name: encode(value) if isinstance(value, (dict, list)) else value for name, value in row.items()}
+    return listed(PROBES_QUERY.read_texts, probes_page)
 
 
 def _row(measurement_id: str) -> tuple[dict[str, object], int]:

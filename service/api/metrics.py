@@ -1,12 +1,15 @@
 """`/metrics`: what Prometheus scrapes."""
 
 from flask import Response, request
+from sqlalchemy.exc import SQLAlchemyError
 
 from service.api.replies import NO_STORE, document
 from service.api.rest import Blueprint
 from service.api.services import services
 from service.domain.errors import CatalogUnavailable
-from service.telemetry.metrics import exposition
+from service.storage.database import read_session
+from service.storage.scores import by_engine
+from service.telemetry.metrics import Fared, Standing, exposition
 
 metrics = Blueprint("metrics", __name__, description="What Prometheus scrapes.")
 
@@ -16,12 +19,22 @@ metrics = Blueprint("metrics", __name__, description="What Prometheus scrapes.")
 @metrics.named("getMetrics", summary="Metrics for Prometheus")
 def get_metrics() -> Response:
     """In the text format, or OpenMetrics where Accept asks for it."""
-    content, content_type = exposition(request.headers.get("Accept", ""), _revision)
+    content, content_type = exposition(request.headers.get("Accept", ""), _standing)
     return document(content.decode(), content_type, cache=NO_STORE)
 
 
-def _revision() -> int | None:
+def _standing() -> Standing:
     try:
-        return services().keeper.current().revision
+        catalog = services().keeper.current()
     except CatalogUnavailable:
-        return None
+        return Standing()
+    return Standing(catalog.revision, catalog.calibration.revision, _fared())
+
+
+def _fared() -> list[Fared]:
+    """Nothing where the database is away: a scrape says what it can."""
+    try:
+        with read_session(services().sessions) as session:
+            return [Fared(*one) for one in by_engine(session)]
+    except SQLAlchemyError:
+        return []

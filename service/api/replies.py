@@ -28,7 +28,7 @@ def answered(asked: Asked, answer: Callable[[Asked, Catalog], Answer]) -> Respon
     catalog = catalog_at(asked.get("as_of"))
     if request.method == "POST":
         return posted(answer(asked, catalog))
-    tag = conditional.question_tag(request.path, asked, catalog.revision)
+    tag = conditional.question_tag(request.path, asked, catalog.revision, catalog.calibration.revision)
     known = request.environ.get("HTTP_IF_NONE_MATCH")
     if conditional.matches(known, tag, exists=False):
         return conditional.not_modified(tag)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 from functools import cached_property
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from service.domain.cache import CacheSpec
@@ -124,6 +124,22 @@ class FormatRule:
     pointer: str
 
 
+class Rotary(NamedTuple):
+    """What the tables of rotary positions hold beside one row of the whole key width for each position."""
+
+    share: float = 1.0
+    """Share of the key width that is rotated."""
+    stretch: float = 1.0
+    """Rows to the published longest sequence, where the positions are scaled."""
+    pictures: bool = False
+    """Whether positions also run over the width, height and time of pictures."""
+    local: bool = False
+    """Whether windowed layers rotate by a base of their own: a second table, over the published positions."""
+
+
+_WHOLE_KEYS = Rotary()
+
+
 @dataclass(frozen=True, eq=False)
 class Architecture:
     """A model's shapes: `layers` counts decoder layers, `context_tokens` is the published longest sequence."""
@@ -145,6 +161,7 @@ class Architecture:
     """Which modules that format is not for; of several rules for a module the first counts."""
     cache_format: str | None = None
     """The cache format that the checkpoint's own scheme asks for."""
+    rotary: Rotary = _WHOLE_KEYS
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 

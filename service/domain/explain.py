@@ -72,6 +72,8 @@ def weights_note(question: Question, rank: int) -> str:
         return f"the share of rank {rank} of {count:,} parameters in {scenario.weights.name}"
     if scenario.weight_bytes is not None:
         return "as asked"
+    if scenario.weights.file_bytes is not None and scenario.parameters is None:
+        return f"{count:,} parameters in {scenario.weights.name}, what its file holds"
     bits = scenario.weights.uniform_bits
     if bits is None:
         return f"{count:,} parameters in {scenario.weights.name}, what it leaves in 16 bits included"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from service.domain.engines.llama_cpp import LlamaCppEngine
+from service.domain.engines.plain import PlainEngine
 from service.domain.engines.sglang import SglangEngine
 from service.domain.engines.tensorrt_llm import TensorrtLlmEngine
 from service.domain.engines.vllm import VllmEngine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from service.domain.loads import RankLoad
     from service.domain.question import Catalog, Question
@@ -75,16 +77,27 @@ class Holding(ABC):
 
 def hold(question: Question) -> Holding:
     """Let the question's engine hold it."""
+    return _holdings()[type(question.engine)](question)
+
+
+def import_engines() -> None:
+    """Import the rules of every engine now: for a process that others are forked from."""
+    _holdings()
+
+
+@cache
+def _holdings() -> Mapping[type, Callable[[Question], Holding]]:
+    """Each engine's own; they build on this module, so they are imported when the first question is held."""
     from service.domain.engines.llama_cpp.holding import LlamaCppHolding  # noqa: PLC0415
-    from service.domain.engines.plain_holding import PlainHolding  # noqa: PLC0415  # they build on this module
+    from service.domain.engines.plain_holding import PlainHolding  # noqa: PLC0415
     from service.domain.engines.sglang.holding import SglangHolding  # noqa: PLC0415
     from service.domain.engines.tensorrt_llm.holding import TensorrtLlmHolding  # noqa: PLC0415
     from service.domain.engines.vllm.holding import VllmHolding  # noqa: PLC0415
 
-    own: dict[type, Callable[[Question], Holding]] = {
+    return {
         LlamaCppEngine: LlamaCppHolding,
+        PlainEngine: PlainHolding,
         SglangEngine: SglangHolding,
         TensorrtLlmEngine: TensorrtLlmHolding,
         VllmEngine: VllmHolding,
     }
-    return own.get(type(question.engine), PlainHolding)(question)

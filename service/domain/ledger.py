@@ -5,6 +5,39 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
+class Correction(NamedTuple):
+    """What probes measured of a reserve beyond its model, in bytes on a GPU, negative where it takes less.
+
+    By `less` and `more` their figures differ from it; of no probes, there is nothing to correct.
+    """
+
+    bytes: int = 0
+    less: float = 0.0
+    more: float = 0.0
+    probes: int = 0
+    rung: str = ""
+
+    def spread(self, measured: float, modelled: float) -> float:
+        """By how much the reserve may be off: as the probes' figures are, the model's spread being one probe more."""
+        return (self.probes * measured + modelled) / (self.probes + 1)
+
+    @property
+    def basis(self) -> str:
+        """What an interval rests on that takes it into account."""
+        return (
+            f"nine tenths of what {self.probes} probes measured ({self.rung}), the model's own spread being one probe"
+            " more"
+        )
+
+    @property
+    def note(self) -> str:
+        """Where it comes from, in words."""
+        return f"{self.bytes:+,} B that {self.probes} probes measured beyond it ({self.rung})"
+
+
+UNCORRECTED = Correction()
+
+
 class Budget(NamedTuple):
     """What the question and the device give, per device and in bytes, before weights and cache are placed.
 
@@ -17,6 +50,7 @@ class Budget(NamedTuple):
     others_bytes: int
     reserve_bytes: int
     pool_bytes: int | None
+    correction: Correction = UNCORRECTED
 
     @property
     def held_bytes(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from service.domain.fit import loads_of, sequences
+from service.domain.stored import weights_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +64,8 @@ def _narrower(question: Question, catalog: Catalog) -> Iterator[tuple[dict[str, 
     scenario = question.scenario
     for name in _NARROWER:
         number = catalog.format(name)
-        cache, weights = number.cache, number.weight
+        cache = number.cache
+        weights = weights_for(number, scenario.model, catalog) if number.weight else None
         if cache and cache.element_bits < scenario.cache.element_bits:
             yield {"kv_dtype": name}, loads_of(scenario, cache=cache)
         if weights and scenario.weight_bytes is None and weights.element_bits < scenario.weights.element_bits:

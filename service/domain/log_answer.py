@@ -6,11 +6,11 @@ import re
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from service.domain.echo import NAMES as QUESTION_NAMES
 from service.domain.engines.sglang.capacity import pool_bytes
 from service.domain.errors import QuoteError, ValidationError
 from service.domain.log_question import implied
 from service.domain.logs import NAMES
-from service.domain.question import NAMES as QUESTION_NAMES
 from service.domain.question import resolve
 from service.domain.quote import fit
 

@@ -148,14 +148,20 @@ def cached_bytes(gpu: Gpu) -> int:
     return 2 * (gpu.l2_cache_bytes or 0)
 
 
+def matmul_type(name: str) -> str:
+    """The type that a device multiplies, whatever a library calls it."""
+    folded = name.casefold()
+    return _MATMUL_TYPES.get(folded, folded)
+
+
 def matmul_rate(bench: Bench) -> str | None:
     """Faster than the peak of that type, or another unit."""
-    name = bench.values["dtype"].casefold()
+    name = matmul_type(bench.values["dtype"])
     peaks, rate = bench.gpu.peaks, bench.values["flops_per_second"]
     if not peaks:
         return None
     # A type the device has no unit for runs through another one.
-    listed = peaks.get(_MATMUL_TYPES.get(name, name)) or max(peaks.values())
+    listed = peaks.get(name) or max(peaks.values())
     limit = listed * bench.margin("matmul_rate")
     return above("flops_per_second", rate, limit, bench.gpu, f"multiplies in {name[:20]}") or small_unit(
         "flops_per_second", rate, listed, 0.6, 1.05

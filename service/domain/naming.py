@@ -54,7 +54,11 @@ _WEIGHTS: Final = {
     "awq": ("awq", "awq-int4", "int4-awq", "awq-4bit", "awq-marlin", "awq-g128", "w4a16-awq", "awq-w4a16"),
     "gptq": ("gptq", "gptq-int4", "int4-gptq", "gptq-4bit", "gptq-4bit-128g", "gptq-int4-g128", "gptq-marlin",
              "gptq-w4a16", "int4-autoround"),
+    **{f"{kind}_g{size}": (f"{kind}-g{size}", f"{kind}-int4-g{size}", f"{kind}-4bit-{size}g")
+       for kind in ("awq", "gptq") for size in (32, 64)},
+    "gptq_int8": ("gptq-int8", "gptq-8bit", "int8-gptq", "gptq-8bit-128g", "gptq-int8-g128"),
     "w4a16": ("w4a16", "quantized-w4a16", "w4a16-g128", "qat-w4a16"),
+    "w8a16": ("w8a16", "quantized-w8a16"),
     "w8a8": ("w8a8", "quantized-w8a8", "w8a8-int8", "int8-w8a8"),
     "fp8": ("fp8", "fp8-dynamic", "fp8-e4m3", "fp8-ptpc", "w8a8-fp8"),
     "fp8_block128": ("fp8-block",),
@@ -68,9 +72,8 @@ _WEIGHTS: Final = {
 }  # fmt: skip
 _REFUSED: Final = {
     "8 bits without the scheme": ("int8", "8bit", "int8-autoround"),
-    "GPTQ in 8 bits, which the catalog has no format for": ("gptq-int8", "gptq-8bit", "int8-gptq"),
     "4 bits without the scheme": ("4bit",),
-    "8-bit weights with 16-bit activations": ("w8a16", "quantized-w8a16", "fp8-w8a16"),
+    "8-bit weights with 16-bit activations": ("fp8-w8a16",),
 }
 
 

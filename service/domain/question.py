@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from service.domain.calibration import NOTHING_LEARNED
 from service.domain.commands import hear
+from service.domain.echo import Echo
 from service.domain.engines.plain import ENGINES
 from service.domain.errors import Fault, NotSupported, QuoteError, UnknownArchitecture, ValidationError, nearest
 from service.domain.ledger import Budget
@@ -15,31 +17,19 @@ from service.domain.naming import NamedModel
 from service.domain.parallel import ONE_GPU, Layout, check_layout
 from service.domain.precision import paired
 from service.domain.stored import weights_for
+from service.domain.taught import seen_memory, teach
 from service.domain.type_warnings import warn_of_types
 from service.domain.units import whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from service.domain.calibration import Calibration, Learned
     from service.domain.commands import Heard
     from service.domain.engines import Engine
     from service.domain.engines.plain import EngineDefaults
     from service.domain.gpu import Gpu
     from service.domain.precision import CacheFormat, NumberFormat, WeightFormat
-
-NAMES = (
-    *("model", "config", "assume", "gpu", "gpu_count", "context_tokens", "context_limit_tokens", "batch_size"),
-    *("weight_dtype", "kv_dtype", "tensor_parallel", "pipeline_parallel", "data_parallel", "attention_data_parallel"),
-    *("expert_parallel", "decode_context_parallel", "engine", "engine_version", "command", "memory_utilization"),
-    *("max_batched_tokens", "max_sequences_limit", "block_tokens", "enforce_eager", "prefix_caching"),
-    *("async_scheduling", "attention_backend", "hybrid_cache", "speculative_method", "speculative_tokens"),
-    *("draft_model", "gpu_layers", "tensor_split", "parallel_slots", "max_loras", "max_lora_rank", "cpu_offload_bytes"),
-    *("moe_backend", "sampler_backend", "encoder_budget_tokens", "memory_bytes", "memory_basis"),
-    *("memory_used_by_others_bytes", "reserve_bytes", "kv_cache_bytes", "parameters", "weight_bytes"),
-    *("bandwidth_bytes_per_second", "peak_flops_per_second", "prompt_tokens", "prefill_sequences"),
-    *("curve_batch_sizes", "curve_context_tokens", "shared_prefix_tokens", "lengths", "calibration", "as_of"),
-)
-"""Every name of a question, in the order of the contract."""
 
 NOT_BUILT = {
     "lengths": "Length distributions are not supported yet; ask with the longest context_tokens.",
@@ -59,6 +49,10 @@ class Catalog(Protocol):
     def revision(self) -> int:
         """The revision that every value of it belongs to."""
 
+    @property
+    def calibration(self) -> Calibration:
+        """What measurements taught beside it."""
+
     def model(self, name: str) -> Model:
         """The model of that slug, hub id or alias; raises UnknownModel."""
 
@@ -73,35 +67,6 @@ class Catalog(Protocol):
 
     def engine(self, name: str) -> Engine:
         """The policy of an engine; raises NotSupported."""
-
-
-class Echo:
-    """The question that the answer repeats: every name with its value, and where each value came from."""
-
-    __slots__ = ("asked", "taken", "values")
-
-    _EMPTY = dict.fromkeys(NAMES)
-    _DEFAULT = dict.fromkeys(NAMES, "default")
-
-    def __init__(self, asked: Mapping[str, Any], heard: Heard | None = None) -> None:
-        """Start from what was asked; names that nobody gave are null by default.
-
-        `asked` has what a command set and not the command, so that it can be asked again with changes.
-        """
-        self.asked = asked
-        self.values: dict[str, Any] = self._EMPTY | dict(asked)
-        self.taken: dict[str, str] = self._DEFAULT | dict.fromkeys(asked, "request")
-        if heard is not None:
-            self.values["command"], self.taken["command"] = heard.text, "request"
-            self.taken.update(heard.taken)
-
-    def take(self, name: str, default: Any, source: str = "default") -> Any:  # noqa: ANN401  # as the name's type
-        """The asked value, or the default, which is noted with its source."""
-        value = self.asked.get(name)
-        if value is None:
-            self.values[name] = value = default
-            self.taken[name] = source
-        return value
 
 
 class Scenario(NamedTuple):
@@ -137,6 +102,9 @@ class Question:
     memory_note: str
     assumptions: list[str]
     warnings: list[str]
+    calibration: Calibration
+    taught: list[Learned] = field(default_factory=list)
+    """What of the calibration the answer uses."""
     heard: Heard | None = None
 
     def pointed(self, error: QuoteError) -> QuoteError:
@@ -177,17 +145,23 @@ def _resolved(
     defaults = engine.release_defaults(asked)
     weights, cache = _formats(echo, named, gpu, engine, catalog)
     context, limit, prefix = _lengths(echo, model, warnings)
-    budget, memory_note = _budget(echo, gpu, defaults, warnings)
+    calibration = catalog.calibration if echo.take("calibration", "auto") == "auto" else NOTHING_LEARNED
+    seen = None if gpu is None else seen_memory(calibration, gpu)
+    budget, memory_note = _budget(echo, gpu, defaults, warnings, seen)
     assumptions.insert(0, memory_note)
     weight_bytes, parameters = _overrides(echo, model)
     bandwidth, peak = _rates(echo, gpu, weights)
     warn_of_types(gpu, weights, cache, model, warnings)
-    echo.take("calibration", "auto")
     scenario = Scenario(model, weights, cache, layout, context, limit, prefix, budget, weight_bytes, parameters)
     version = defaults.version
-    return Question(
-        named, scenario, echo, gpu, engine, version, bandwidth, peak, memory_note, assumptions, warnings, heard
+    question = Question(
+        *(named, scenario, echo, gpu, engine, version, bandwidth, peak, memory_note, assumptions, warnings),
+        calibration=calibration,
+        heard=heard,
     )
+    if seen is not None and echo.taken["memory_bytes"] == "calibrated":
+        question.taught.append(seen)
+    return teach(question) if calibration.values else question
 
 
 def _engine(echo: Echo, catalog: Catalog) -> Engine:
@@ -349,10 +323,12 @@ def _lengths(echo: Echo, model: Model, warnings: list[str]) -> tuple[int, int, i
     return context, limit, prefix
 
 
-def _budget(echo: Echo, gpu: Gpu | None, engine: EngineDefaults, warnings: list[str]) -> tuple[Budget, str]:
+def _budget(
+    echo: Echo, gpu: Gpu | None, engine: EngineDefaults, warnings: list[str], seen: Learned | None
+) -> tuple[Budget, str]:
     basis = echo.take("memory_basis", engine.memory_basis)
     if gpu is not None and "memory_bytes" not in echo.asked:
-        memory, note = _catalog_memory(echo, gpu, basis)
+        memory, note = _catalog_memory(echo, gpu, basis, seen)
     else:
         memory = echo.asked["memory_bytes"]
         note = f"memory as asked, {memory:,} bytes a GPU"
@@ -370,7 +346,11 @@ def _budget(echo: Echo, gpu: Gpu | None, engine: EngineDefaults, warnings: list[
     return Budget(memory, outside, others, reserve, pool), note
 
 
-def _catalog_memory(echo: Echo, gpu: Gpu, basis: str) -> tuple[int, str]:
+def _catalog_memory(echo: Echo, gpu: Gpu, basis: str, seen: Learned | None) -> tuple[int, str]:
+    if basis == "visible" and seen is not None:
+        memory = (gpu.visible_bytes or gpu.advertised_bytes) + whole(seen.estimate)
+        echo.take("memory_bytes", memory, "calibrated")
+        return memory, f"visible memory of {gpu.name} as {seen.probes} probes saw it = {memory:,} bytes"
     if basis == "visible" and gpu.visible_bytes is None:
         raise NotSupported(Fault("/memory_basis", f"The catalog does not know the visible memory of {gpu.id}."))
     visible = basis == "visible"

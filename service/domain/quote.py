@@ -12,6 +12,7 @@ from service.domain.loads import rank_loads, replicated, whole_load
 from service.domain.parallel import divides
 from service.domain.question import resolve
 from service.domain.roofline import ridge_batch, step_weights
+from service.domain.taught import calibration_of
 from service.domain.units import ceil_div
 
 if TYPE_CHECKING:
@@ -68,13 +69,13 @@ def fit(question: Question, catalog: Catalog) -> dict[str, Any]:
         "shortage": None if fits else _shortage(question, held, levers, catalog),
         "levers": levers,
         "interval": held.interval(),
-        "calibration": None,
+        "calibration": calibration_of(question),
         "command": question.heard and question.heard.said,
         "assumptions": question.assumptions,
         "warnings": question.warnings,
         "derivation": derivation,
         "catalog_revision": catalog.revision,
-        "calibration_revision": 0,
+        "calibration_revision": question.calibration.revision,
     }
 
 
@@ -178,12 +179,18 @@ def _more_ranks(question: Question) -> Iterator[dict[str, Any]]:
     layout, asked = question.scenario.layout, question.echo.asked
     tensor = layout.tensor * 2
     while tensor <= _MAX_RANKS:
-        if divides(tensor, question.scenario.model.architecture, expert=layout.expert):
+        if divides(tensor, question.scenario.model.architecture, expert=layout.expert) and _placed(question, tensor):
             change = {"tensor_parallel": tensor}
             if "gpu_count" in asked:
                 change["gpu_count"] = tensor * layout.pipeline * layout.data
             yield change
         tensor *= 2
+
+
+def _placed(question: Question, tensor: int) -> bool:
+    """Whether so many ranks have room for the weights at all: what is cheap to see need not be asked."""
+    scenario = question.scenario
+    return whole_weight_bytes(scenario) <= tensor * scenario.layout.pipeline * scenario.budget.memory_bytes
 
 
 def _would_fit(question: Question, change: dict[str, Any], catalog: Catalog) -> bool:

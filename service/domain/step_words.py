@@ -17,7 +17,9 @@ def say_step(flow: Traffic, step: Step | None, batch: int) -> list[str]:
     if step is None or bandwidth is None or peak is None:
         return []
     read, worked = f"{bandwidth / 1e9:,.0f} GB/s", f"{peak / 1e12:,.0f} TFLOP/s"
+    measured = flow.taught.step(batch)
     return [
+        *([] if measured is None else [f"every term x {1 + measured.estimate:.3f}, as steps were measured:"]),
         f"weights at {times.weight_fraction:.2f} of {read}: {_ms(step.weights)}",
         f"matrices at {times.compute_fraction:.2f} of {worked}: {_ms(step.compute)}, of which the longer counts",
         f"cache at {times.cache_fraction:.2f} of {read}, with what is written: {_ms(step.cache)}",
@@ -31,7 +33,7 @@ def assume_release(flow: Traffic) -> None:
     """Say so where the release that a question leaves to the engine has times of its own, which nobody measured."""
     question = flow.question
     own = question.engine.step.times(case_of(question, question.version))
-    if own is not flow.times and own != flow.times:
+    if own is not flow.taught.modelled and own != flow.taught.modelled:
         measured = "times are of the releases that were measured"
         question.assumptions.append(f"{measured}; name engine_version for what is expected of {question.version}")
 

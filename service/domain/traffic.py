@@ -15,6 +15,7 @@ from service.domain.cache import CacheKind
 from service.domain.engines.times import Case
 from service.domain.loads import rank_loads, whole_load
 from service.domain.roofline import StepWeights, first_batch, step_weights
+from service.domain.taught_times import spread_of, taught_times
 from service.domain.units import ceil_div, whole
 
 if TYPE_CHECKING:
@@ -52,6 +53,19 @@ class Step:
         """All of it."""
         return self.reading + self.multiplying + self.cache + self.communication + self.overhead
 
+    def scaled(self, factor: float, spread: float) -> Step:
+        """Every term that many times as long."""
+        return Step(
+            weights=factor * self.weights,
+            cache=factor * self.cache,
+            compute=factor * self.compute,
+            reading=factor * self.reading,
+            multiplying=factor * self.multiplying,
+            communication=factor * self.communication,
+            overhead=factor * self.overhead,
+            spread=spread,
+        )
+
     @property
     def memory(self) -> float:
         """Reading alone, weights and cache."""
@@ -85,8 +99,8 @@ class Traffic:
     """The traffic of one question's model and layout, at any batch and context."""
 
     __slots__ = (
-        *("_asked_bytes", "_work_ratio", "limit_asked", "loads", "peak", "question", "scenario", "times", "weights"),
-        "whole",
+        *("_asked_bytes", "_work_ratio", "limit_asked", "loads", "peak", "question", "scenario", "taught", "times"),
+        *("weights", "whole"),
     )
 
     def __init__(self, question: Question) -> None:
@@ -103,7 +117,8 @@ class Traffic:
         self._asked_bytes = (self.weights.dense_bytes, held.read_bytes + held.expert_bytes) if asked else None
         parameters, own = scenario.parameters, scenario.model.architecture.parameters
         self._work_ratio = 1 if parameters is None else parameters / own
-        self.times: Times = question.engine.step.times(case_of(question))
+        self.taught = taught_times(question, question.engine.step.times(case_of(question)))
+        self.times: Times = self.taught.times
         self.peak = _peak(question, self.times)
 
     def term_bytes(self, term: CacheTerm, batch: int, context: int) -> int:
@@ -186,7 +201,13 @@ class Traffic:
         cache += self.other_bytes(batch, context) / (cache_rate * self.scenario.layout.tensor)
         communication = self.communication(batch)
         overhead, spread = self._overhead(batch), self.spread(times.spread)
-        return Step(weights, cache, compute, reading, multiplying, communication, overhead, spread)
+        step = Step(weights, cache, compute, reading, multiplying, communication, overhead, spread)
+        return self._as_measured(step, batch)
+
+    def _as_measured(self, step: Step, batch: int) -> Step:
+        """The step as long as whole steps of such batches were measured to be, its terms in the same proportion."""
+        learned = self.taught.step(batch)
+        return step if learned is None else step.scaled(1 + learned.estimate, spread_of(learned, step.spread))
 
     def timed_bytes(self, load: RankLoad, batch: int) -> float:
         """What a step takes the time of reading: of experts fewer than evenly drawn ones, since routing is uneven."""

@@ -38,6 +38,7 @@ def traffic(question: Question, catalog: Catalog) -> dict[str, Any]:
     say_counts(question, whole_bytes)
     warn_of_drafts(question)
     assume_release(flow)
+    question.assumptions += flow.taught.say(batch)
     return {
         **identity(question),
         "batch_size": batch,
@@ -60,7 +61,7 @@ def traffic(question: Question, catalog: Catalog) -> dict[str, Any]:
         "warnings": question.warnings,
         "derivation": [*_derivation(flow, batch, weight_bytes, cache_bytes), *say_step(flow, step, batch)],
         "catalog_revision": catalog.revision,
-        "calibration_revision": 0,
+        "calibration_revision": question.calibration.revision,
     }
 
 
@@ -175,7 +176,13 @@ def _efficiency(question: Question, flow: Traffic, step: Step | None, batch: int
     context = flow.scenario.context_tokens
     read = sum(flow.rank_weight_bytes(load, batch) + flow.cache_bytes(load, batch, context) for load in flow.loads)
     share = read / question.bandwidth / step.memory if step.memory else 1.0
-    return {"bandwidth": share, "compute": flow.times.compute_fraction, "source": "modelled", "measurements": 0}
+    behind = flow.taught.behind(batch)
+    return {
+        "bandwidth": share,
+        "compute": flow.times.compute_fraction,
+        "source": "measured" if behind else "modelled",
+        "measurements": sum(learned.measurements for learned in behind),
+    }
 
 
 def _derivation(flow: Traffic, batch: int, weight_bytes: int, cache_bytes: int) -> list[str]:

@@ -19,7 +19,7 @@ from service.domain.measurement import RULES, Judgement, Lookups, judge
 from service.storage.database import read_session, write_session
 from service.storage.measurement_writes import JUDGING_LOCK
 from service.storage.snapshot import Snapshot
-from service.storage.tables import Measurement, MeasurementName, MeasurementProbe, MeasurementState
+from service.storage.tables import LearningQueue, Measurement, MeasurementName, MeasurementProbe, MeasurementState
 
 _ROWS_AT_ONCE: Final = 500
 _SECONDS: Final = 0.5
@@ -120,11 +120,18 @@ def _settle_batch(session: Session, name: MeasurementName, lookups: Lookups) -> 
             deltas[probe_id, judged.verdict] = deltas.get((probe_id, judged.verdict), 0) + 1
     if moved:
         session.connection().execute(_UPDATE, moved)
+        _queue(session, [change["of"] for change in moved])
         _recount(session, deltas)
     if len(rows) < _ROWS_AT_ONCE:
         name.pending, name.done_at, name.done_seq = False, None, 0
     else:
         name.done_at, name.done_seq = rows[-1].measured_at, rows[-1].seq
+
+
+def _queue(session: Session, seqs: list[int]) -> None:
+    """Have learning look at rows again that it may have passed."""
+    known = set(session.scalars(select(LearningQueue.seq).where(LearningQueue.seq.in_(seqs))))
+    session.add_all(LearningQueue(seq=seq) for seq in seqs if seq not in known)
 
 
 def _rows_after(name: MeasurementName) -> Any:  # noqa: ANN401  # a Select of seven columns

@@ -60,17 +60,30 @@ def current_revision(connection: Connection) -> str | None:
 
 
 @cache
+def known_revisions(folder: Path | None = None) -> frozenset[str]:
+    """The revisions that this code knows, read from the files without importing alembic."""
+    return frozenset(_assigned("revision", _texts(folder)))
+
+
+@cache
 def head_revision(folder: Path | None = None) -> str:
-    """The newest revision that this code knows, read from the files without importing alembic."""
-    texts = [path.read_text(encoding="utf-8") for path in (folder or data_folder("migrations")).glob("versions/*.py")]
-    revisions, followed = (_assigned(name, texts) for name in ("revision", "down_revision"))
-    (head,) = revisions - followed
+    """The newest of them."""
+    (head,) = known_revisions(folder) - _assigned("down_revision", _texts(folder))
     return head
 
 
-def is_current(connection: Connection) -> bool:
-    """Whether a database has the newest revision."""
-    return current_revision(connection) == head_revision()
+def serves(connection: Connection) -> bool:
+    """Whether this code can work with a database: it has the newest revision, or one of later code.
+
+    Migrations only add, so the copies of a release go on beside those of the next one until they are replaced.
+    """
+    found = current_revision(connection)
+    return found == head_revision() or (found is not None and found not in known_revisions())
+
+
+def _texts(folder: Path | None) -> list[str]:
+    paths = (folder or data_folder("migrations")).glob("versions/*.py")
+    return [path.read_text(encoding="utf-8") for path in paths]
 
 
 def _assigned(name: str, texts: list[str]) -> set[str]:

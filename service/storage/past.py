@@ -9,9 +9,11 @@ from typing import Final, Protocol
 
 from sqlalchemy.orm import Session, sessionmaker
 
+from service.domain.calibration import Calibration
 from service.domain.errors import CatalogUnavailable, Fault, ValidationError
+from service.storage.calibrations import both_revisions_at, read_calibration
 from service.storage.database import read_session
-from service.storage.history import first_revision_at, revision_at, way_back
+from service.storage.history import first_revision_at, way_back
 from service.storage.snapshot import Snapshot
 
 # Each shares what has not changed since with the present one; what it holds beside that is its index of ids and names.
@@ -47,6 +49,7 @@ class PastCatalogs:
         self._most = kept
         self._clock = clock
         self._kept: dict[int, Snapshot] = {}
+        self._calibrations: dict[int, Calibration] = {}
         self._lock = Lock()
 
     def at(self, moment: datetime, pointer: str = "/as_of") -> Snapshot:
@@ -59,10 +62,24 @@ class PastCatalogs:
             detail = f"{_shown(moment)} is in the future: what the catalog will say then is not known."
             raise ValidationError(Fault(pointer, detail))
         with read_session(self._sessions) as session:
-            revision = revision_at(session, moment)
+            revision, learned = both_revisions_at(session, moment)
             if revision is None:
                 raise ValidationError(Fault(pointer, _too_early(moment, first_revision_at(session))))
-        return self._snapshot(revision)
+        return self._taught(self._snapshot(revision), learned)
+
+    def _taught(self, snapshot: Snapshot, learned: int) -> Snapshot:
+        """The catalog with what had been learned by then."""
+        if snapshot.calibration.revision == learned:
+            return snapshot
+        with self._lock:
+            calibration = self._calibrations.pop(learned, None)
+            if calibration is None:
+                with read_session(self._sessions) as session:
+                    calibration = read_calibration(session, learned)
+            self._calibrations[learned] = calibration
+            if len(self._calibrations) > self._most:
+                del self._calibrations[next(iter(self._calibrations))]
+        return snapshot.taught(calibration)
 
     def _snapshot(self, revision: int) -> Snapshot:
         present = self._present_from(revision)

@@ -6,14 +6,15 @@ import json
 import logging
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from threading import Event, Lock, Thread
 from typing import Any, Final, TypeVar
 
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.domain import engines, gpu, model, precision
+from service.domain.calibration import NOTHING_LEARNED, Calibration
 from service.domain.catalog import CatalogKind, Entry
-from service.domain.catalog_rows import filter_values
 from service.domain.engines import Engine
 from service.domain.errors import (
     CatalogUnavailable,
@@ -28,11 +29,12 @@ from service.domain.gpu import Gpu
 from service.domain.model import Model
 from service.domain.naming import NamedModel
 from service.domain.precision import NumberFormat
-from service.storage.catalog import CatalogDelta, StoredEntry, current_revision, read_entries
+from service.storage.calibrations import both_revisions, read_calibration
+from service.storage.catalog import CatalogDelta, StoredEntry, read_entries
 from service.storage.database import read_session
-from service.storage.kindred import KindredNames, NameReader, Reading
+from service.storage.kind_entries import KindEntries, changed_entries, suggest_names
 from service.storage.listing import Listing, page_ids
-from service.storage.names import NameIndex, NearestNames, fold, last_part, stated_names
+from service.storage.names import fold, last_part
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -82,56 +84,6 @@ class ValueCache:
         return value
 
 
-class _Kind:
-    """Entries of one kind at one revision; never changed once a snapshot holds it."""
-
-    __slots__ = ("entries", "ids", "kindred", "names", "nearest", "rows")
-
-    def __init__(self, other: _Kind | None = None) -> None:
-        self.entries: dict[str, StoredEntry] = dict(other.entries) if other else {}
-        self.rows: dict[str, tuple[Any, ...]] = dict(other.rows) if other else {}
-        self.names: NameIndex = other.names.copy() if other else NameIndex()
-        self.nearest: NearestNames | None = other.nearest if other else None
-        self.kindred: KindredNames | None = other.kindred if other else None
-        self.ids: tuple[str, ...] | None = None
-
-    def put(self, entry: StoredEntry) -> None:
-        self.drop(entry.id)
-        facts = json.loads(entry.facts_json)
-        self.entries[entry.id] = entry
-        self.names.add(entry.id, facts)
-        self.rows[entry.id] = filter_values(entry.kind, facts)
-
-    def drop(self, entry_id: str) -> None:
-        old = self.entries.pop(entry_id, None)
-        if old is not None:
-            self.names.remove(entry_id, json.loads(old.facts_json))
-            del self.rows[entry_id]
-
-    def find(self, name: str) -> tuple[str, ...]:
-        folded = fold(name)
-        return (folded,) if folded in self.entries else self.names.find(folded)
-
-    def only(self, name: str) -> str | None:
-        found = self.find(name)
-        return found[0] if len(found) == 1 else None
-
-    def containing(self, folded: str) -> set[str]:
-        return {entry_id for entry_id in self.entries if folded in entry_id} | self.names.containing(folded)
-
-    def index(self) -> NearestNames:
-        """The names to suggest from, gathered when first needed."""
-        if self.nearest is None:
-            self.nearest = NearestNames([*self.entries, *(name for name in self.names if "/" not in name)])
-        return self.nearest
-
-    def read(self, folded: str) -> Reading | None:
-        """Where a name leads that may be a derivative's; None where nothing explains it."""
-        if self.kindred is None:
-            self.kindred = KindredNames([*self.entries, *self.names])
-        return NameReader(self.kindred, self.find, lambda i: json.loads(self.entries[i].facts_json)).read(folded)
-
-
 class Snapshot:
     """The catalog at one revision. Safe to share between threads: what it looks up does not change.
 
@@ -139,10 +91,11 @@ class Snapshot:
     raises UnknownModel, UnknownGpu, NotSupported for an engine or ValidationError, at the pointer given.
     """
 
-    __slots__ = ("_asked", "_kinds", "_named", "_values", "revision")
+    __slots__ = ("_asked", "_kinds", "_named", "_values", "calibration", "revision")
 
-    def __init__(self, revision: int, kinds: Mapping[CatalogKind, _Kind], values: ValueCache) -> None:
+    def __init__(self, revision: int, kinds: Mapping[CatalogKind, KindEntries], values: ValueCache) -> None:
         self.revision = revision
+        self.calibration = NOTHING_LEARNED
         self._kinds = kinds
         self._values = values
         self._asked: dict[CatalogKind, dict[str, Any]] = {kind: {} for kind in CatalogKind}
@@ -151,7 +104,7 @@ class Snapshot:
     @classmethod
     def empty(cls, values: ValueCache | None = None) -> Snapshot:
         """A catalog without entries, at revision 0."""
-        return cls(0, {kind: _Kind() for kind in CatalogKind}, values or ValueCache())
+        return cls(0, {kind: KindEntries() for kind in CatalogKind}, values or ValueCache())
 
     def advanced(self, delta: CatalogDelta) -> Snapshot:
         """The next snapshot, with a delta on top of this one; kinds without a change are shared.
@@ -160,15 +113,33 @@ class Snapshot:
         """
         ahead = self.changed(delta)
         for entry in delta.entries:
-            _suggest(self._kinds[entry.kind], ahead._kinds[entry.kind], entry)  # noqa: SLF001  # of its own class
+            suggest_names(self._kinds[entry.kind], ahead._kinds[entry.kind], entry)  # noqa: SLF001  # of its own class
         return ahead
 
     def changed(self, delta: CatalogDelta) -> Snapshot:
         """A snapshot beside this one, later or earlier, with a delta on top; for any thread."""
         kinds = dict(self._kinds)
         for kind in {entry.kind for entry in delta.entries} | {kind for kind, _ in delta.deleted}:
-            kinds[kind] = _changed(self._kinds[kind], kind, delta)
+            kinds[kind] = changed_entries(self._kinds[kind], kind, delta)
         return Snapshot(delta.revision, kinds, self._values)
+
+    def taught(self, calibration: Calibration) -> Snapshot:
+        """This catalog with what measurements taught beside it."""
+        beside = Snapshot(self.revision, self._kinds, self._values)
+        # Names lead where they led, whatever was learned.
+        beside._asked, beside._named = self._asked, self._named
+        beside.calibration = replace(calibration, changed=self._changed_after(calibration.catalog_revision))
+        return beside
+
+    def _changed_after(self, revision: int) -> frozenset[str]:
+        """Devices and engines that the catalog changed since."""
+        entries = (*self._kinds[CatalogKind.GPU].entries.values(), *self._kinds[CatalogKind.ENGINE].entries.values())
+        return frozenset(entry.id for entry in entries if entry.revision > revision)
+
+    def compared_revision(self) -> int:
+        """The newest revision of an entry that measurements are compared with."""
+        kinds = (CatalogKind.GPU, CatalogKind.ENGINE, CatalogKind.MODEL, CatalogKind.DTYPE)
+        return max((entry.revision for kind in kinds for entry in self._kinds[kind].entries.values()), default=0)
 
     def descends_with(self, other: Snapshot) -> bool:
         """Whether both come from one database, so that a revision means the same in both."""
@@ -327,14 +298,23 @@ class SnapshotKeeper:
 
     def _read(self, former: Snapshot | None) -> Snapshot:
         with read_session(self._sessions) as session:
-            revision = current_revision(session)
-            if former is not None and former.revision == revision:
+            revision, learned = both_revisions(session)
+            if former is not None and (former.revision, former.calibration.revision) == (revision, learned):
                 return former
-            if former is None or revision < former.revision:
-                # A lower revision is another database, or this one restored from a backup: there the same entry at the
-                # same revision may say something else than the values kept from here.
-                return Snapshot.empty().advanced(read_entries(session))
-            return former.advanced(read_entries(session, former.revision))
+            catalog = self._read_catalog(session, former, revision)
+            if former is not None and former.calibration.revision == learned and catalog.descends_with(former):
+                return catalog.taught(former.calibration)
+            return catalog.taught(read_calibration(session, learned))
+
+    @staticmethod
+    def _read_catalog(session: Session, former: Snapshot | None, revision: int) -> Snapshot:
+        if former is not None and former.revision == revision:
+            return former
+        if former is None or revision < former.revision:
+            # A lower revision is another database, or this one restored from a backup: there the same entry at the
+            # same revision may say something else than the values kept from here.
+            return Snapshot.empty().advanced(read_entries(session))
+        return former.advanced(read_entries(session, former.revision))
 
     def _note_failure(self, error: Exception) -> None:
         if not self._failing:
@@ -360,28 +340,7 @@ def parsed(entry: StoredEntry) -> Entry:
     return Entry(entry.kind, entry.id, json.loads(entry.facts_json), entry.revision)
 
 
-def _changed(old: _Kind, kind: CatalogKind, delta: CatalogDelta) -> _Kind:
-    new = _Kind(old)
-    for gone in delta.deleted:
-        if gone[0] == kind:
-            new.drop(gone[1])
-    for entry in delta.entries:
-        if entry.kind == kind:
-            new.put(entry)
-    return new
-
-
-def _suggest(old: _Kind, new: _Kind, entry: StoredEntry) -> None:
-    """Take the names that an entry brought into the indexes that snapshots share."""
-    indexes = [index for index in (new.nearest, new.kindred) if index is not None]
-    names = stated_names(entry.id, json.loads(entry.facts_json)) if indexes else []
-    for name in names:
-        if not old.find(name) and new.find(name):
-            for index in indexes:
-                index.add(name)
-
-
-def _unknown(kind: CatalogKind, name: str, pointer: str, found: tuple[str, ...], entries: _Kind) -> QuoteError:
+def _unknown(kind: CatalogKind, name: str, pointer: str, found: tuple[str, ...], entries: KindEntries) -> QuoteError:
     word = _WORDS.get(kind, kind.value)
     shown = repr(name[:_LONGEST_NAME_REPEATED])
     if found:

@@ -231,3 +231,104 @@ class UploadBudget(Base):
     minute: Mapped[int] = mapped_column(BigInteger)
     rows_sent: Mapped[int] = mapped_column(BigInteger)
     bytes_sent: Mapped[int] = mapped_column(BigInteger)
+
+
+class LearningSample(Base):
+    """What one accepted row teaches, of the newest few of each probe and cell: all that learning ever reads.
+
+    A cell is the finest circumstances that the row was measured under; `content` its scope and observations as JSON,
+    compared with the catalog of `catalog_revision`.
+    """
+
+    __tablename__ = "learning_sample"
+
+    seq: Mapped[int] = mapped_column(BigInteger().with_variant(Integer, "sqlite"), primary_key=True)
+    probe_id: Mapped[UUID]
+    cell: Mapped[str] = mapped_column(String(32))
+    measured_at: Mapped[datetime]
+    catalog_revision: Mapped[int] = mapped_column(index=True)
+    content: Mapped[str] = mapped_column(Text)
+
+    __table_args__ = (Index(None, "probe_id", "cell", "measured_at", "seq"),)
+
+
+class LearningQueue(Base):
+    """Rows whose verdict changed after learning had passed them."""
+
+    __tablename__ = "learning_queue"
+
+    seq: Mapped[int] = mapped_column(BigInteger().with_variant(Integer, "sqlite"), primary_key=True)
+
+
+class LearningState(Base):
+    """One row: the last row that was looked at, how often samples changed, and of these how many were learned from."""
+
+    __tablename__ = "learning_state"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    seq: Mapped[int] = mapped_column(BigInteger)
+    rules: Mapped[int]
+    taken: Mapped[int] = mapped_column(BigInteger)
+    learned: Mapped[int] = mapped_column(BigInteger)
+
+
+class CalibrationRevision(Base):
+    """One change of what was learned: from how many samples, compared with which catalog."""
+
+    __tablename__ = "calibration_revision"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    made_at: Mapped[datetime] = mapped_column(index=True)
+    catalog_revision: Mapped[int]
+    samples: Mapped[int] = mapped_column(BigInteger)
+
+
+class CalibrationValue(Base):
+    """What a rung knew of a quantity from one revision on, until another one ended it; `content` as JSON."""
+
+    __tablename__ = "calibration_value"
+
+    quantity: Mapped[str] = mapped_column(String(40), primary_key=True)
+    key: Mapped[str] = mapped_column(
+        String(700).with_variant(String(700, collation="C"), "postgresql"), primary_key=True
+    )
+    revision: Mapped[int] = mapped_column(ForeignKey("calibration_revision.id"), primary_key=True)
+    ended_revision: Mapped[int | None] = mapped_column(index=True)
+    usable: Mapped[bool] = mapped_column(Boolean)
+    gpu: Mapped[str | None] = mapped_column(Slug)
+    engine: Mapped[str | None] = mapped_column(Slug)
+    rung: Mapped[str] = mapped_column(String(80))
+    content: Mapped[str] = mapped_column(Text)
+
+
+class AccuracyGroup(Base):
+    """How quotes of one family, GPU, engine, version and figure fared; `content` sums up its newest scores as JSON."""
+
+    __tablename__ = "accuracy_group"
+
+    family: Mapped[str] = mapped_column(Slug, primary_key=True)
+    gpu: Mapped[str] = mapped_column(Slug, primary_key=True)
+    engine: Mapped[str] = mapped_column(Slug, primary_key=True)
+    version: Mapped[str] = mapped_column(Slug, primary_key=True)
+    figure: Mapped[str] = mapped_column(String(40), primary_key=True)
+    newest_at: Mapped[datetime]
+    content: Mapped[str] = mapped_column(Text)
+
+
+class AccuracyScore(Base):
+    """One measured ceiling or capacity beside what would have been quoted before it came; of each group the newest."""
+
+    __tablename__ = "accuracy_score"
+
+    seq: Mapped[int] = mapped_column(BigInteger().with_variant(Integer, "sqlite"), primary_key=True)
+    group_key: Mapped[str] = mapped_column(String(32))
+    probe_id: Mapped[UUID]
+    received_at: Mapped[datetime]
+    error: Mapped[float]
+    learned_error: Mapped[float | None]
+    inside: Mapped[bool] = mapped_column(Boolean)
+    band: Mapped[float]
+    catalog_revision: Mapped[int]
+    calibration_revision: Mapped[int]
+
+    __table_args__ = (Index(None, "group_key", "seq"),)

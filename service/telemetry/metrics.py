@@ -7,7 +7,7 @@ between memory and files (gunicorn.conf.py sets it). Labels are route templates,
 import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from prometheus_client import (
     GC_COLLECTOR,
@@ -56,11 +56,28 @@ def count_measurements(verdicts: Mapping[str, int]) -> None:
         MEASUREMENTS.labels(verdict).inc(rows)
 
 
-class Revisions(Protocol):
-    """What the scrape asks of the catalog: the revision that this process answers from, None without one."""
+class Fared(NamedTuple):
+    """How quotes of one engine fared: groups of measurements, those that drift, and the median of typical errors."""
 
-    def __call__(self) -> int | None:
-        """Return the revision."""
+    engine: str
+    groups: int
+    drifting: int
+    typical_error: float
+
+
+class Standing(NamedTuple):
+    """What the scraped process answers from, None without a catalog; and how quotes fared, as far as that is known."""
+
+    catalog_revision: int | None = None
+    calibration_revision: int | None = None
+    fared: Sequence[Fared] = ()
+
+
+class Asked(Protocol):
+    """What the scrape asks of the service."""
+
+    def __call__(self) -> Standing:
+        """Return how things stand."""
 
 
 def observe(method: str, route: str, status: str, seconds: float) -> None:
@@ -73,7 +90,7 @@ def observe(method: str, route: str, status: str, seconds: float) -> None:
     children[1].observe(seconds)
 
 
-def exposition(accept: str, revision: Revisions) -> tuple[bytes, str]:
+def exposition(accept: str, standing: Asked) -> tuple[bytes, str]:
     """All metrics as a scraper reads them, and their content type.
 
     The registry is built for this one scrape: the multi-process collector reads the files of all workers, and must
@@ -82,7 +99,7 @@ def exposition(accept: str, revision: Revisions) -> tuple[bytes, str]:
     registry = CollectorRegistry()
     for collector in _collectors():
         registry.register(collector)
-    registry.register(_Gauges(revision))
+    registry.register(_Gauges(standing))
     encode, content_type = choose_encoder(accept)
     return encode(registry), content_type
 
@@ -96,15 +113,34 @@ def _collectors() -> Sequence[Collector]:
 class _Gauges(Collector):
     """What is true of the process at the scrape. Gauges, since Info and Enum vanish with several processes."""
 
-    def __init__(self, revision: Revisions) -> None:
-        self._revision = revision
+    def __init__(self, standing: Asked) -> None:
+        self._standing = standing
 
     def collect(self) -> Iterator[Metric]:
         build = GaugeMetricFamily("kvquote_build_info", "Always 1.", labels=["version", "python"])
         build.add_metric([__version__, platform.python_version()], 1)
         yield build
-        revision = self._revision()
-        if revision is not None:
-            yield GaugeMetricFamily(
-                "kvquote_catalog_revision", "Catalog revision that the scraped process answers from.", value=revision
-            )
+        standing = self._standing()
+        for name, about, value in (
+            ("catalog", "Catalog revision that the scraped process answers from.", standing.catalog_revision),
+            ("calibration", "Calibration that the scraped process answers from.", standing.calibration_revision),
+        ):
+            if value is not None:
+                yield GaugeMetricFamily(f"kvquote_{name}_revision", about, value=value)
+        yield from _accuracy(standing.fared)
+
+
+def _accuracy(fared: Sequence[Fared]) -> Iterator[Metric]:
+    """Families even where nothing was measured yet, so that an alert can tell none from away."""
+    for name, about in (
+        ("groups", "Groups of measurements that are compared with quotes."),
+        ("drifting_groups", "Of them those whose recent errors left the band that quotes promise."),
+        (
+            "typical_error_ratio",
+            "Median over groups of the typical error of quotes from the catalog alone, as a share.",
+        ),
+    ):
+        family = GaugeMetricFamily(f"kvquote_accuracy_{name}", about, labels=["engine"])
+        for one in fared:
+            family.add_metric([one.engine], getattr(one, name.removesuffix("_groups").removesuffix("_ratio")))
+        yield family

@@ -11,6 +11,7 @@ from service.settings import Settings
 from tests.api.desk import Desk, fill, opened_desk
 from tests.api.fakes import EmptyKeeper, FailingKeeper
 from tests.api.probing import Lab, new_lab
+from tests.api.school import School, new_school
 from tests.databases import Databases
 
 ClientMaker = Callable[..., FlaskClient]
@@ -62,3 +63,24 @@ def lab(shared_lab: Lab) -> Lab:
     """A lab without rows."""
     shared_lab.clear()
     return shared_lab
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def shared_school(request: pytest.FixtureRequest) -> Iterator[School]:
+    databases: Databases = request.getfixturevalue(request.param)
+    with databases.migrated() as url, new_school(url) as school:
+        yield school
+
+
+@pytest.fixture
+def school(shared_school: School) -> School:
+    """A school without rows."""
+    shared_school.clear()
+    return shared_school
+
+
+@pytest.fixture
+def own_school(database_url: str) -> Iterator[School]:
+    """A school whose catalog a test may change."""
+    with new_school(database_url) as school:
+        yield school

@@ -76,5 +76,9 @@ def test_every_metric_is_named_for_the_service_and_its_unit(client: "FlaskClient
         "kvquote_http_request_duration_seconds",
         "kvquote_build_info",
         "kvquote_catalog_revision",
+        "kvquote_calibration_revision",
+        "kvquote_accuracy_groups",
+        "kvquote_accuracy_drifting_groups",
+        "kvquote_accuracy_typical_error_ratio",
         "kvquote_measurements_total",
     }

@@ -36,6 +36,7 @@ def test_every_setting_has_a_variable() -> None:
         "KVQUOTE_UPLOAD_ROWS_PER_MINUTE": "5000",
         "KVQUOTE_UPLOAD_BYTES_PER_MINUTE": "1000000",
         "KVQUOTE_MEASUREMENTS_KEPT_DAYS": "90",
+        "KVQUOTE_LEARNING_SECONDS": "5",
     }
 
     settings, usual = Settings.from_environment(given), Settings(workers=1)

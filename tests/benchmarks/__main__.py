@@ -15,6 +15,7 @@ from pathlib import Path
 from time import perf_counter
 
 from tests.benchmarks import (
+    client,
     commands,
     domain,
     in_process,
@@ -23,6 +24,7 @@ from tests.benchmarks import (
     logs,
     memory,
     over_http,
+    probe,
     starting,
     statements,
 )
@@ -43,6 +45,8 @@ SECTIONS: dict[str, Section] = {
     "start": starting.measure,
     "catalog": large_catalog.measure,
     "logs": logs.measure,
+    "client": client.measure,
+    "probe": probe.measure,
 }
 # Two to five minutes are usual; a machine that is busy with other work takes longer.
 LONGEST_SECONDS = 600

@@ -4,6 +4,7 @@ Every command of a round differs, so that nothing is remembered that fields woul
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import count, islice
 
 from flask import Flask
@@ -45,8 +46,8 @@ def measure(place: Workplace) -> list[Figure]:
     with application(place.sqlite_url) as app:
         pairs = {
             engine: (
-                _asked(app, place, lambda tokens, line=line: {"command": line.format(tokens=tokens)}),
-                _asked(app, place, lambda tokens, engine=engine, fields=fields: _by_fields(engine, fields, tokens)),
+                _asked(app, place, partial(_by_command, line)),
+                _asked(app, place, partial(_by_fields, engine, fields)),
             )
             for engine, (line, fields) in COMMANDS.items()
         }
@@ -60,6 +61,10 @@ def _figures(engine: str, command: Contender, fields: Contender) -> list[Figure]
         microseconds(f"commands: /fit by fields, {engine}", fields.best),
         ratio(f"commands: /fit by command, to by fields, {engine}", command.best, fields.best, 1.5),
     ]
+
+
+def _by_command(line: str, tokens: int) -> Asked:
+    return {"command": line.format(tokens=tokens)}
 
 
 def _by_fields(engine: str, fields: Asked, tokens: int) -> Asked:

@@ -12,6 +12,8 @@ from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, event
 
+from service.api.services import services_of
+from service.storage.snapshot import SnapshotKeeper
 from tests.benchmarks import servers
 from tests.benchmarks.calling import Contender, application, asks, gets, interleaved
 from tests.benchmarks.figures import Figure, microseconds, ratio
@@ -27,6 +29,8 @@ PATHS = {
     "a model": "/models/llama-2-7b",
     "a list": "/models?limit=50",
 }
+# A 200 of one entry is little more than what the framework takes, which a 304 takes as well: told, without a bar.
+SPARED = {"a quote": 0.5, "a model": None, "a list": 0.5}
 LISTS = {"a list": "/models?", "a filtered list": "/models?has_reader=true&min_parameters=1&"}
 
 
@@ -37,10 +41,10 @@ def measure(place: Workplace) -> list[Figure]:
 
 def _times(place: Workplace, few: str, many: str) -> list[Figure]:
     # Fewer of each than elsewhere: a page costs as much as several quotes.
-    count, page = max(1, place.effort.asked // 10), min(DEEP_PAGE, place.effort.models // PAGE_ENTRIES)
+    count, page = max(1, place.effort.asked // 5), min(DEEP_PAGE, place.effort.models // PAGE_ENTRIES)
     with ExitStack() as stack:
-        small, large = (stack.enter_context(application(url)) for url in (few, many))
-        fits = [_fits(app, place, 5 * count) for app in (small, large)]
+        small, large = (_settled(stack.enter_context(application(url))) for url in (few, many))
+        fits = [_fits(app, place, 2 * count) for app in (small, large)]
         known = {what: _conditional((small, large), path, count) for what, path in PATHS.items()}
         pages = {what: [gets(large, one, count) for one in _pages(large, path, page)] for what, path in LISTS.items()}
         place.say("large catalog: quotes, 304s and pages on both catalogs in turn")
@@ -49,13 +53,22 @@ def _times(place: Workplace, few: str, many: str) -> list[Figure]:
     return [
         _told(f"/fit {name}", fits[1], fits[0], 1.1),
         *(_told(f"a 304 of {what} {name}", on[1], on[0], 1.1) for what, on in known.items()),
-        *(_told(f"a 304 of {what}, to its 200", on[1], on[2], 0.5) for what, on in known.items()),
+        *(_told(f"a 304 of {what}, to its 200", on[1], on[2], SPARED[what]) for what, on in known.items()),
         *(_told(f"page {page:,} of {what}, to page 1", at[1], at[0], 2) for what, at in pages.items()),
         microseconds("large catalog: page 1 of a list", pages["a list"][0].best),
     ]
 
 
-def _told(what: str, costly: Contender, cheap: Contender, bar: float) -> Figure:
+def _settled(app: Flask) -> Flask:
+    """Wait until the timer's thread has gathered what it gathers once, and end it: what it does is told by `_tick`."""
+    keeper = services_of(app).keeper
+    if not isinstance(keeper, SnapshotKeeper):
+        raise TypeError(f"the application's catalog is kept by a {type(keeper).__name__}")
+    keeper.stop()
+    return app
+
+
+def _told(what: str, costly: Contender, cheap: Contender, bar: float | None) -> Figure:
     return ratio(f"large catalog: {what}", costly.best, cheap.best, bar)
 
 
@@ -119,6 +132,7 @@ def _tick(url: str) -> Figure:
             keeper.refresh()
         finally:
             event.remove(Engine, "before_cursor_execute", note)
-    if not queries or any("LIMIT" not in query for query in queries):
+    # A row with the newest revision of each, or the newest row of a table.
+    if not queries or not all("LIMIT" in query or query.startswith("SELECT (SELECT max(") for query in queries):
         raise RuntimeError(f"a tick reads more than one row or nothing: {queries}")
     return Figure("large catalog: rows that a tick without a change reads", len(queries), "", 1)

@@ -21,14 +21,14 @@ COMMAND = (sys.executable, "-m", "service.cli")
 def measure(place: Workplace) -> list[Figure]:
     first, database_url = post("/fit", body(place.questions[0])), place.sqlite_url
     place.say("start: the service, bare applications and imports in turn")
-    service, bare, nothing, flask, application, command = _best(
+    service, bare, nothing, flask, application, command = best(
         place.effort.starts,
         lambda: _first_answer(servers.service(database_url, 1, first)),
         lambda: _first_answer(servers.bare("bare_wsgi", 1, HELLO)),
-        lambda: _cpu([sys.executable, "-c", "pass"], database_url),
-        lambda: _cpu([sys.executable, "-c", "import flask"], database_url),
-        lambda: _cpu([sys.executable, "-c", "import service.wsgi"], database_url),
-        lambda: _cpu([*COMMAND, "--help"], database_url),
+        lambda: cpu_of([sys.executable, "-c", "pass"], database_url),
+        lambda: cpu_of([sys.executable, "-c", "import flask"], database_url),
+        lambda: cpu_of([sys.executable, "-c", "import service.wsgi"], database_url),
+        lambda: cpu_of([*COMMAND, "--help"], database_url),
     )
     return [
         Figure("start: to the first answer of /fit", service * 1e3, "ms"),
@@ -40,7 +40,7 @@ def measure(place: Workplace) -> list[Figure]:
     ]
 
 
-def _best(rounds: int, *measures: Callable[[], float]) -> list[float]:
+def best(rounds: int, *measures: Callable[[], float]) -> list[float]:
     """The least of each; the first round, which may write byte code, only counts where no other is asked for."""
     seen = [[measure() for measure in measures] for _ in range(rounds + 1)]
     return [min(column) for column in zip(*(seen[1:] or seen), strict=True)]
@@ -51,10 +51,10 @@ def _first_answer(starting: AbstractContextManager[Server]) -> float:
         return server.first_answer_seconds
 
 
-def _cpu(command: list[str], database_url: str) -> float:
-    """CPU seconds of a command that ends by itself."""
+def cpu_of(command: list[str], database_url: str, **more: str) -> float:
+    """CPU seconds of a command that ends by itself; `more` are variables of its environment."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    environment = {**servers.clean_environment(), "DATABASE_URL": database_url}
+    environment = {**servers.clean_environment(), "DATABASE_URL": database_url, **more}
     subprocess.run(command, cwd=servers.ROOT, env=environment, check=True, stdout=subprocess.DEVNULL, timeout=60)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

@@ -26,10 +26,12 @@ class Effort:
     starts: int
     models: int
     """Models of the large catalog."""
+    rows: int
+    """Rows of the large spool."""
 
 
-FULL = Effort(questions=2000, rounds=5, asked=1000, seconds=3.0, starts=5, models=100_000)
-QUICK = Effort(questions=12, rounds=1, asked=12, seconds=0.1, starts=0, models=300)
+FULL = Effort(questions=2000, rounds=5, asked=1000, seconds=3.0, starts=5, models=100_000, rows=100_000)
+QUICK = Effort(questions=12, rounds=1, asked=12, seconds=0.1, starts=0, models=300, rows=1200)
 
 
 class Workplace:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from service.domain.commands.reading import READERS
-from service.domain.question import NAMES
+from service.domain.echo import NAMES
 from service.storage.catalog_yaml import read_yaml
 from tests.catalog.catalog_files import CATALOG, ids
 

@@ -79,7 +79,7 @@ def test_every_entry_answers_to_its_own_names_without_any_interpretation() -> No
 
 
 def test_a_format_that_a_name_leaves_open_is_refused_with_the_base() -> None:
-    fault = refusal("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int8").faults[0]
+    fault = refusal("Qwen/Qwen2.5-7B-Instruct-Int8").faults[0]
 
     assert fault.nearest == ("qwen2.5-7b-instruct",)
     assert "weight_dtype or weight_bytes" in fault.detail

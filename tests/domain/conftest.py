@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from service.domain import engines, gpu, model, precision
+from service.domain.calibration import NOTHING_LEARNED
 from service.domain.catalog import CatalogKind, Entry
 from service.domain.engines import Engine
 from service.domain.naming import NamedModel
@@ -24,6 +25,7 @@ class Shelf:
     """Looks an entry up by its id alone and builds it once."""
 
     revision = 1
+    calibration = NOTHING_LEARNED
 
     @cache  # noqa: B019  # one shelf lives as long as the tests
     def model(self, name: str) -> model.Model:

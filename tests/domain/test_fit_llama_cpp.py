@@ -202,6 +202,18 @@ def test_what_it_has_not_is_refused_by_name(ask_fit: Ask, changed: dict[str, Any
     assert [fault.pointer for fault in refusal.value.faults] == [pointer]
 
 
+def test_a_given_file_size_is_spread_as_the_weights_are(ask_fit: Ask) -> None:
+    counted = ask_fit(**CARD)
+    halved = ask_fit(**CARD, weight_bytes=counted["weight_bytes"] // 2)
+    assert parts(halved)["weights"] == pytest.approx(parts(counted)["weights"] / 2, rel=1e-6)
+
+
+def test_names_that_it_has_not_are_null_in_the_question(ask_fit: Ask) -> None:
+    question = ask_fit(**CARD)["question"]
+    for name in ("memory_utilization", "tensor_parallel", "data_parallel", "shared_prefix_tokens", "block_tokens"):
+        assert question[name] is None
+
+
 def test_plain_widths_and_checkpoints_are_what_they_become_as_files(ask_fit: Ask) -> None:
     assert ask_fit(**CARD, weight_dtype="int4")["question"]["weight_dtype"] == "q4_k_m"
     fp8 = {"model": "qwen3-30b-a3b-fp8", "gpu": "h100-sxm-80gb", "engine": "llama.cpp", "context_tokens": 4096}

@@ -22,7 +22,7 @@ class Catalog:
     """The catalog's files, of which the tests name some that are not there."""
 
     def __init__(self, shelf: Shelf) -> None:
-        self.revision = shelf.revision
+        self.revision, self.calibration = shelf.revision, shelf.calibration
         self.format, self.engine = shelf.format, shelf.engine
         self._shelf = shelf
 

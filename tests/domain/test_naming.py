@@ -63,7 +63,7 @@ def test_half_an_ending_is_none(form: str) -> None:
     assert ending_of(form) is None
 
 
-@pytest.mark.parametrize("text", ["int8", "8bit", "gptq-int8", "4bit", "w8a16"])
+@pytest.mark.parametrize("text", ["int8", "8bit", "4bit", "fp8-w8a16"])
 def test_an_ending_that_leaves_the_format_open_says_why(text: str) -> None:
     found = ending_of(f"x-{text}")
 

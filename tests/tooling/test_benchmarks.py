@@ -24,8 +24,10 @@ BARRED = {
     "latency": 1,
     "memory": 2,
     "start": 3,
-    "catalog": 11,
     "logs": 6,
+    "catalog": 10,
+    "client": 2,
+    "probe": 2,
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.tooling.repository import ROOT, python_files
 
-OURS = ("service", "migrations", "tests")
+OURS = ("service", "migrations", "clients", "tests")
 LONGEST_FILE_LINES = 400
 # Put together here, so that this file does not find itself.
 BANNED = (

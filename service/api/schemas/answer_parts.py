@@ -136,14 +136,31 @@ class UnderstoodCommand(AnswerSchema):
     )
 
 
+class LearnedPart(AnswerSchema):
+    """One quantity that measurements taught."""
+
+    quantity = text("visible_memory or reserve.")
+    rung = text("The step of the ladder that was used, such as gpu+engine+version.")
+    beyond_catalog_bytes = fields.Integer(
+        strict=True, required=True, metadata={"description": "What is added to what the catalog alone says, on a GPU."}
+    )
+    spread_bytes = bounds(fields.Integer(strict=True), "Low and high, beyond what the catalog alone says.")
+    measurements = whole("How many stood behind it.")
+    probes = whole("From how many probes.")
+    versions = sentences("Releases of the engine that were measured.")
+    drivers = sentences("Drivers that were measured.")
+    as_of = text("Time of the newest.")
+
+
 class Calibration(AnswerSchema):
     """What measurements taught, where they were used."""
 
     rung = text("The step of the ladder that was used, such as gpu+engine+version.")
     measurements = whole("How many stood behind it.")
     probes = whole("From how many probes.")
-    spread_bytes = fields.List(fields.Integer(strict=True), required=True, metadata={"description": "Low and high."})
+    spread_bytes = bounds(fields.Integer(strict=True), "Low and high, beyond what the catalog alone says.")
     as_of = text("Time of the newest.", null=True)
+    learned = rows(LearnedPart(), "Everything learned that the answer uses.")
 
 
 def command() -> fields.Nested:

@@ -9,7 +9,7 @@ from service.domain.commands.agreement import check_agreement
 from service.domain.commands.meaning import POINTER, Meaning, Understood, merged
 from service.domain.commands.models import found_model, own_format, settle_weights
 from service.domain.commands.programs import Started, started
-from service.domain.commands.repositories import file_format, put_file_format
+from service.domain.commands.repositories import check_file, file_format, put_file_format
 from service.domain.commands.settling import check_devices, settle
 from service.domain.engines.plain import PlainEngine
 from service.domain.errors import Fault, NotSupported, QuoteError, ValidationError
@@ -205,6 +205,7 @@ class _Hearing:
             name, named = found_model(repository, catalog, found.notes)
             found.put("model", name, "the model")
         put_file_format(found, kind, named, catalog, beside=self.beside.get("weight_dtype"))
+        check_file(found, repository, named, beside=self.beside.get("weight_dtype"))
         return named
 
     def _described(self) -> NamedModel:

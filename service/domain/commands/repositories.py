@@ -18,6 +18,7 @@ _REPOSITORY = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?::(?P<type>[\w.-]+))?", re
 _TYPE = re.compile(r"(?:^|[-._/])((?:I?Q\d(?:_[A-Z0-9]+)*|TQ\d_0|MXFP4(?:_MOE)?|BF16|F16|F32))$", re.IGNORECASE)
 _COMMON = "q4_k_m"
 _SHOWN = 60
+_PLAIN_FILE = re.compile(r"[-._](F16|F32)\.gguf$", re.IGNORECASE)
 _PREFIXES = re.compile(r"^UD-", re.IGNORECASE)
 
 
@@ -29,12 +30,27 @@ def file_format(found: Understood, word: str | None) -> tuple[str | None, str | 
     if repository is None:
         if spelling is not None:
             found.ignore(spelling)
-        return word, None
+        return _plain_file(word) if word else (None, None)
     parts = _REPOSITORY.fullmatch(repository.strip())
     if parts is None:
         found.fail(f"{repository[:_SHOWN]!r} is no repository: write owner/name, or owner/name:Q4_K_M.")
         return word, None
     return parts["name"], _type_of(parts["type"], file)
+
+
+def _plain_file(word: str) -> tuple[str, str | None]:
+    """A file of 16 or 32 bits as its model and its type, which other models' names do not end in."""
+    found = _PLAIN_FILE.search(word)
+    return (f"{word[: found.start()]}.gguf", found[1].casefold()) if found else (word, None)
+
+
+def check_file(found: Understood, word: str | None, named: NamedModel, *, beside: str | None) -> None:
+    """Refuse a file whose name says no type: it may be a quarter of the size that its model is published in."""
+    if word is None or not word.casefold().endswith(".gguf") or "weight_dtype" in found.settings or beside:
+        return
+    if named.weight_dtype is None and named.model.checkpoint_format in PLAIN_TYPES:
+        detail = f"{word[-_SHOWN:]!r} says no file type, such as Q4_K_M: give weight_dtype beside the command."
+        found.fail(detail)
 
 
 def put_file_format(

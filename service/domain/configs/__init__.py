@@ -142,6 +142,12 @@ def known_model_types() -> tuple[str, ...]:
     return tuple(sorted(_MODULES))
 
 
+def import_readers() -> None:
+    """Import every family now: for a process that others are forked from, which then share the code."""
+    for module in _FAMILIES:
+        _family(module)
+
+
 def read_config(config: Mapping[str, Any], *, assume_decoder: bool = False, pointer: str = "/config") -> Architecture:
     """Read a published config.json, whole or cut to what matters.
 

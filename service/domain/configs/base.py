@@ -10,6 +10,7 @@ from service.domain.configs import blocks
 from service.domain.configs.blocks import Heads
 from service.domain.configs.checkpoint import checkpoint_formats
 from service.domain.configs.fields import LAYERS, MAX_LAYERS, Fields, shown
+from service.domain.configs.rotary import rotary
 
 QUERY_HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num", "num_attention_groups")
@@ -144,6 +145,7 @@ def architecture(
     """Put the normal form together; refuses an option that changes the cache and that the reader never asked for."""
     _refuse_unread(fields)
     formats = checkpoint_formats(fields)
+    context_tokens = fields.optional(*CONTEXT)
     return Architecture(
         model_type=fields.text("model_type") or "",
         layers=shape.layers,
@@ -151,7 +153,7 @@ def architecture(
         query_heads=shape.heads.query,
         kv_heads=shape.heads.kv,
         vocabulary_size=shape.vocabulary,
-        context_tokens=fields.optional(*CONTEXT),
+        context_tokens=context_tokens,
         tied=shape.tied,
         modules=tuple(modules),
         caches=caches,
@@ -159,6 +161,7 @@ def architecture(
         weight_format=formats.weight,
         format_rules=formats.rules,
         cache_format=formats.cache,
+        rotary=rotary(fields, context_tokens),
         assumptions=_assumed(fields),
         warnings=formats.warnings,
     )

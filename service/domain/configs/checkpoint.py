@@ -13,6 +13,7 @@ from service.domain.errors import Fault, NotSupported
 _FOUR_BITS, _EIGHT_BITS = 4, 8
 _BLOCK = 128
 _GROUP = 128
+_CHANNEL = -1
 _MIXED = "The checkpoint mixes number formats and does not say where; its weights are quoted as if all were {0}."
 _COMPRESSED: Mapping[tuple[int, str, str | int | None], str] = {
     (_EIGHT_BITS, "float", "channel"): "fp8",
@@ -20,10 +21,23 @@ _COMPRESSED: Mapping[tuple[int, str, str | int | None], str] = {
     (_EIGHT_BITS, "float", None): "fp8_tensor",
     (_EIGHT_BITS, "float", "block"): "fp8_block128",
     (_EIGHT_BITS, "int", "channel"): "w8a8",
+    (_EIGHT_BITS, "int", _GROUP): "w8a16_g128",
+    (_FOUR_BITS, "int", _CHANNEL): "w4a16_channel",
     (_FOUR_BITS, "int", _GROUP): "w4a16",
-    (_FOUR_BITS, "int", 32): "int4_g32",
+    (_FOUR_BITS, "int", 64): "w4a16_g64",
+    (_FOUR_BITS, "int", 32): "w4a16_g32",
     (_FOUR_BITS, "float", 16): "nvfp4",
     (_FOUR_BITS, "float", 32): "mxfp4",
+}
+_AWQ: Mapping[tuple[int, int], str] = {(4, 128): "awq", (4, 64): "awq_g64", (4, 32): "awq_g32"}
+_GPTQ: Mapping[tuple[int, int], str] = {
+    (4, 128): "gptq",
+    (4, 64): "gptq_g64",
+    (4, 32): "gptq_g32",
+    (4, _CHANNEL): "gptq_channel",
+    (8, 128): "gptq_int8",
+    (8, 32): "gptq_int8_g32",
+    (8, _CHANNEL): "gptq_int8_channel",
 }
 _MODELOPT: Mapping[str, str] = {"FP8": "fp8_tensor", "NVFP4": "nvfp4", "W4A16_NVFP4": "nvfp4"}
 _EVERY_LINEAR = "Linear"
@@ -82,6 +96,8 @@ def _groups(q: Fields) -> list[tuple[str, list[str]]]:
         name = _scheme(weights) if weights else None
         if group is None or name is None:
             raise NotSupported(Fault(f"{q.pointer}/config_groups", f"The scheme of {shown(key)} is not known."))
+        if name == "w8a8" and group.get("input_activations") is None:
+            name = "w8a16"
         found.append((name, list(group.texts("targets"))))
     return found
 
@@ -93,10 +109,10 @@ def _fp8(q: Fields) -> str:
     return "fp8_block128" if block else "fp8_tensor"
 
 
-def _grouped(name: str) -> Callable[[Fields], str | None]:
+def _grouped(formats: Mapping[tuple[int, int], str]) -> Callable[[Fields], str | None]:
     def read(q: Fields) -> str | None:
-        group = q.integer("group_size", "q_group_size", default=_GROUP, least=-1)
-        return name if q.integer("bits", "w_bit", default=_FOUR_BITS) == _FOUR_BITS and group == _GROUP else None
+        group = q.integer("group_size", "q_group_size", default=_GROUP, least=_CHANNEL)
+        return formats.get((q.integer("bits", "w_bit", default=_FOUR_BITS), group))
 
     return read
 
@@ -109,10 +125,10 @@ def _compressed(q: Fields) -> str | None:
 
 def _scheme(weights: Fields) -> str | None:
     bits, kind = weights.integer("num_bits", default=_EIGHT_BITS), weights.text("type") or ""
-    if bits == _EIGHT_BITS:
-        return _COMPRESSED.get((bits, kind, weights.text("strategy")))
-    group_size = weights.optional("group_size", least=-1)
-    silent = _GROUP if kind == "int" else 16
+    strategy, group_size = weights.text("strategy"), weights.optional("group_size", least=_CHANNEL)
+    if bits == _EIGHT_BITS and strategy != "group":
+        return _COMPRESSED.get((bits, kind, strategy))
+    silent = _CHANNEL if strategy == "channel" else _GROUP if kind == "int" else 16
     return _COMPRESSED.get((bits, kind, silent if group_size is None else group_size))
 
 
@@ -145,8 +161,10 @@ def _cache_format(q: Fields) -> str | None:
 
 _METHODS: Mapping[str, Callable[[Fields], str | None]] = {
     "fp8": _fp8,
-    "awq": _grouped("awq"),
-    "gptq": _grouped("gptq"),
+    "awq": _grouped(_AWQ),
+    "gptq": _grouped(_GPTQ),
+    "gptq_marlin": _grouped(_GPTQ),
+    "auto-round": _grouped(_GPTQ),
     "compressed-tensors": _compressed,
     "modelopt": _modelopt,
     "modelopt_fp4": _modelopt,

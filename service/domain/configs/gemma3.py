@@ -23,6 +23,7 @@ DEFAULTS: Mapping[str, Any] = {
     "max_position_embeddings": 131072,
     "tie_word_embeddings": True,
     "sliding_window": 4096,
+    "rope_local_base_freq": 10000.0,
     "sliding_window_pattern": 6,
 }
 

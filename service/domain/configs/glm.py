@@ -19,6 +19,7 @@ DEFAULTS: Mapping[str, Any] = {
     "num_key_value_heads": 2,
     "max_position_embeddings": 131072,
     "head_dim": 128,
+    "partial_rotary_factor": 0.5,
 }
 
 

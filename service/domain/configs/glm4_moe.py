@@ -24,6 +24,7 @@ DEFAULTS: Mapping[str, Any] = {
     "num_experts_per_tok": 8,
     "n_shared_experts": 1,
     "first_k_dense_replace": 1,
+    "partial_rotary_factor": 0.5,
 }
 
 

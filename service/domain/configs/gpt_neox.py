@@ -18,6 +18,7 @@ DEFAULTS: Mapping[str, Any] = {
     "num_hidden_layers": 44,
     "num_attention_heads": 64,
     "max_position_embeddings": 2048,
+    "rotary_pct": 0.25,
 }
 
 

@@ -18,6 +18,7 @@ DEFAULTS: Mapping[str, Any] = {
     "num_hidden_layers": 36,
     "num_attention_heads": 64,
     "max_position_embeddings": 16384,
+    "partial_rotary_factor": 0.5,
 }
 
 

@@ -18,6 +18,7 @@ DEFAULTS: Mapping[str, Any] = {
     "num_hidden_layers": 24,
     "num_attention_heads": 32,
     "max_position_embeddings": 2048,
+    "partial_rotary_factor": 0.5,
 }
 
 

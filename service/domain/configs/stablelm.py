@@ -17,6 +17,7 @@ DEFAULTS: Mapping[str, Any] = {
     "num_hidden_layers": 32,
     "num_attention_heads": 32,
     "max_position_embeddings": 4096,
+    "partial_rotary_factor": 0.25,
 }
 
 

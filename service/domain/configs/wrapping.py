@@ -8,6 +8,7 @@ from typing import Any
 
 from service.domain.architecture import Architecture, Module
 from service.domain.configs.fields import Fields
+from service.domain.configs.rotary import PICTURED
 from service.domain.errors import QuoteError
 
 DEFAULT_ENCODER = "{0}: the config is silent, the encoder is the model code's own default"
@@ -96,9 +97,11 @@ def _tied(fields: Fields, inner: Fields | None, tying: Tying) -> bool:
 
 def compose(fields: Fields, text: Architecture, encoders: Iterable[Module], *notes: str) -> Architecture:
     """The decoder with the encoders' modules behind its own, under the wrapper's model_type."""
+    model_type = fields.text("model_type") or text.model_type
     return replace(
         text,
-        model_type=fields.text("model_type") or text.model_type,
+        model_type=model_type,
+        rotary=text.rotary._replace(pictures=text.rotary.pictures or model_type in PICTURED),
         modules=(*text.modules, *encoders),
         assumptions=(*text.assumptions, *notes),
     )

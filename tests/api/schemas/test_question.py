@@ -11,8 +11,8 @@ from service.api.limits import SPANS
 from service.api.schemas.closed import ClosedSchema
 from service.api.schemas.fields import AskedField
 from service.api.schemas.question import FIT_BODY, FIT_QUERY, TRAFFIC_BODY, TRAFFIC_QUERY
+from service.domain.echo import NAMES
 from service.domain.errors import ValidationError
-from service.domain.question import NAMES
 
 SCHEMAS = [FIT_BODY, FIT_QUERY, TRAFFIC_BODY, TRAFFIC_QUERY]
 IDS = ["fit body", "fit query", "traffic body", "traffic query"]

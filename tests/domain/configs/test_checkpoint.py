@@ -17,6 +17,11 @@ def compressed(**weights: Any) -> dict[str, Any]:  # noqa: ANN401  # as above
     return {"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": weights}}}
 
 
+def with_activations(scheme: dict[str, Any]) -> dict[str, Any]:
+    scheme["config_groups"]["group_0"]["input_activations"] = {"num_bits": 8, "type": "int", "strategy": "token"}
+    return scheme
+
+
 SCHEMES: dict[str, tuple[dict[str, Any], str]] = {
     "fp8 in blocks": ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8_block128"),
     "fp8 by tensor": ({"quant_method": "fp8", "activation_scheme": "static"}, "fp8_tensor"),
@@ -24,9 +29,22 @@ SCHEMES: dict[str, tuple[dict[str, Any], str]] = {
     "awq": ({"quant_method": "awq", "bits": 4, "group_size": 128}, "awq"),
     "gptq": ({"quant_method": "gptq", "bits": 4, "group_size": 128}, "gptq"),
     "fp8 by channel": (compressed(num_bits=8, type="float", strategy="channel"), "fp8"),
-    "int8 by channel": (compressed(num_bits=8, type="int", strategy="channel"), "w8a8"),
+    "int8 by channel": (with_activations(compressed(num_bits=8, type="int", strategy="channel")), "w8a8"),
     "packed int4": (compressed(num_bits=4, type="int", strategy="group", group_size=128), "w4a16"),
-    "packed int4 in small groups": (compressed(num_bits=4, type="int", group_size=32), "int4_g32"),
+    "packed int4 in groups of 64": (compressed(num_bits=4, type="int", strategy="group", group_size=64), "w4a16_g64"),
+    "packed int4 in small groups": (compressed(num_bits=4, type="int", group_size=32), "w4a16_g32"),
+    "packed int4 by channel": (compressed(num_bits=4, type="int", strategy="channel"), "w4a16_channel"),
+    "packed int8 in groups": (compressed(num_bits=8, type="int", strategy="group", group_size=128), "w8a16_g128"),
+    "int8 weights alone": (compressed(num_bits=8, type="int", strategy="channel"), "w8a16"),
+    "awq in smaller groups": ({"quant_method": "awq", "bits": 4, "group_size": 64}, "awq_g64"),
+    "awq in small groups": ({"quant_method": "awq", "w_bit": 4, "q_group_size": 32}, "awq_g32"),
+    "gptq in smaller groups": ({"quant_method": "gptq", "bits": 4, "group_size": 64}, "gptq_g64"),
+    "gptq in small groups": ({"quant_method": "gptq", "bits": 4, "group_size": 32}, "gptq_g32"),
+    "gptq by channel": ({"quant_method": "gptq", "bits": 4, "group_size": -1}, "gptq_channel"),
+    "gptq in 8 bits": ({"quant_method": "gptq", "bits": 8, "group_size": 128}, "gptq_int8"),
+    "gptq in 8 bits and small groups": ({"quant_method": "gptq", "bits": 8, "group_size": 32}, "gptq_int8_g32"),
+    "gptq in 8 bits by channel": ({"quant_method": "gptq", "bits": 8, "group_size": -1}, "gptq_int8_channel"),
+    "auto-round": ({"quant_method": "auto-round", "bits": 4, "group_size": 128}, "gptq"),
     "compressed nvfp4": (compressed(num_bits=4, type="float", group_size=16), "nvfp4"),
     "modelopt fp8": ({"quant_method": "modelopt", "quant_algo": "FP8"}, "fp8_tensor"),
     "modelopt nvfp4": ({"quant_method": "modelopt", "quantization": {"quant_algo": "NVFP4"}}, "nvfp4"),
@@ -105,12 +123,13 @@ def test_a_list_that_holds_anything_but_names_is_refused_by_field(ignored: Any) 
         {},
         {"quant_method": "aqlm"},
         {"quant_method": "gptq", "bits": 3},
-        {"quant_method": "awq", "group_size": 64},
+        {"quant_method": "awq", "group_size": 16},
+        {"quant_method": "awq", "bits": 8, "group_size": 128},
         {"quant_method": "compressed-tensors"},
         {"quant_method": "modelopt", "quant_algo": "W4A8_AWQ"},
         {"quant_method": "bitsandbytes"},
     ],
-    ids=["nothing", "method", "bits", "group", "no groups", "algorithm", "no width"],
+    ids=["nothing", "method", "bits", "group", "bits of awq", "no groups", "algorithm", "no width"],
 )
 def test_a_scheme_without_a_format_is_not_supported(quantization: dict[str, Any]) -> None:
     with pytest.raises(NotSupported):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
+from service.domain.ledger import UNCORRECTED, Correction
 from service.domain.units import ceil_div
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ class Part(NamedTuple):
     middle: int
     high: int
     note: str
+    source: str = "modelled"
 
 
 class Refusal(NamedTuple):
@@ -49,6 +51,7 @@ class Rank:
     over_bytes: int
     pool: Pool
     weight_spread_bytes: int = 0
+    correction: Correction = UNCORRECTED
 
     @property
     def pool_bytes(self) -> int:
@@ -65,6 +68,9 @@ class Rank:
         weights = self.weight_spread_bytes
         less = math.hypot(weights, *(part.high - part.middle for part in self.parts))
         more = math.hypot(weights, *(part.middle - part.low for part in self.parts))
+        learned = self.correction
+        if learned.probes:
+            less, more = learned.spread(learned.more, less), learned.spread(learned.less, more)
         return round(less), round(more)
 
 
@@ -157,6 +163,30 @@ def held(setting: Setting, ranks: tuple[Rank, ...], terms: Terms) -> Held:
         return -rank.over_bytes, rank.pool.concurrency(rank.pool_bytes, limit)
 
     return Held(setting, ranks, ranks[0] if len(ranks) == 1 else min(ranks, key=fullness), terms)
+
+
+def as_measured(rank: Rank, correction: Correction) -> Rank:
+    """The rank with what probes measured of its reserve: more of it as runtime, less of it off the largest parts."""
+    if not correction.probes or not rank.parts:
+        return rank
+    beyond = left = max(correction.bytes, -rank.reserve_bytes)
+    parts = {part.name: part for part in rank.parts}
+    for name in ["runtime", *(part.name for part in sorted(rank.parts, key=_size, reverse=True))]:
+        known = parts.get(name, Part(name, 0, 0, 0, ""))
+        moved = max(left, -known.middle)
+        if moved:
+            low, middle, high = (max(0, size + moved) for size in (known.low, known.middle, known.high))
+            note = f"{known.note}, {correction.note}".removeprefix(", ")
+            parts[name] = Part(name, low, middle, high, note, "calibrated")
+        left -= moved
+    budget = rank.budget_bytes - beyond
+    over = max(0, rank.pool.states(max(0, budget)) - budget)
+    kept = tuple(parts.values())
+    return replace(rank, parts=kept, budget_bytes=budget, over_bytes=over, correction=correction)
+
+
+def _size(part: Part) -> int:
+    return part.middle
 
 
 def part(name: str, span: tuple[int, int, int], note: str) -> Part:

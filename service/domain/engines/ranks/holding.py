@@ -70,7 +70,10 @@ class RanksHolding(Holding):
         for name, value, source in self.filled_in():
             if name not in echo.asked:
                 echo.values[name], echo.taken[name] = value, source
-        echo.take("reserve_bytes", self.held.rank.reserve_bytes, "modelled")
+        learned = self.held.rank.correction.probes
+        echo.take("reserve_bytes", self.held.rank.reserve_bytes, "calibrated" if learned else "modelled")
+        for name in echo.values.keys() - self.question.engine.takes - echo.asked.keys():
+            echo.values[name] = None
 
     def _cache_bytes(self) -> int:
         given = self.setting.scenario.budget.pool_bytes
@@ -84,6 +87,7 @@ class RanksHolding(Holding):
     def ledger(self) -> dict[str, Any]:
         """The limiting rank's memory in parts that add up to the byte; what rounding leaves is unused."""
         budget, known = self.setting.scenario.budget, sources(self.question)
+        known |= {f"reserve.{part.name}": part.source for part in self.held.rank.parts if part.name}
         over, rows = self.held.rank.over_bytes, self._rows()
         left = budget.memory_bytes + over - sum(size for _, size, _ in rows)
         return {
@@ -156,8 +160,12 @@ class RanksHolding(Holding):
             "kv_cache_bytes": [self.pool_bytes] * 2 if given is not None else [_allocated(low), _allocated(high)],
             "max_concurrency": [low.concurrency, high.concurrency],
             "max_sequences": [low.sequences * data, high.sequences * data],
-            "basis": self.basis if given is None else _GIVEN_BASIS,
+            "basis": self._basis() if given is None else _GIVEN_BASIS,
         }
+
+    def _basis(self) -> str:
+        learned = self.held.rank.correction
+        return learned.basis if learned.probes else self.basis
 
     def _shifted(self, way: int) -> Held:
         """The same with every rank's budget at one end of what the evidence allows."""

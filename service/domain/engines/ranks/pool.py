@@ -45,15 +45,9 @@ class Pool(ABC):
         """Whether the engine would start for sequences of that length, where it insists on one."""
         return self.sequences(pool_bytes, limit_tokens) > 0
 
+    @abstractmethod
     def longest(self, pool_bytes: int, at_most: int) -> int | None:
         """The longest single sequence that it holds; None where even one of `at_most` tokens takes no more."""
-        if self.sequences(pool_bytes, at_most):
-            return None
-        low, high = 0, at_most
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.sequences(pool_bytes, middle) else (low, middle)
-        return low
 
 
 def up(size: int, step: int) -> int:

@@ -14,7 +14,7 @@ from service.domain.cache import CacheKind
 from service.domain.engines.prediction import drafted_bytes
 from service.domain.engines.ranks.attention import attention_loads, attention_ranks
 from service.domain.engines.ranks.drafts import draft_layers, drafted_cache_bytes
-from service.domain.engines.ranks.held import Held, Part, Rank, Terms, given_reserve, held, part
+from service.domain.engines.ranks.held import Held, Part, Rank, Terms, as_measured, given_reserve, held, part
 from service.domain.engines.sglang.caches import (
     full_bytes,
     has_window_pool,
@@ -51,7 +51,8 @@ def hold(setting: Setting, rules: Rules) -> Held:
     batch = batch_for(setting, rules, layout)
     asked = setting.asked.get("memory_utilization")
     share = fraction_of(rules, layout, batch) if asked is None else asked
-    ranks = tuple(_rank(setting, rules, load, layout, share) for load in _loads(setting, rules))
+    learned = setting.scenario.budget.correction
+    ranks = tuple(as_measured(_rank(setting, rules, load, layout, share), learned) for load in _loads(setting, rules))
     return held(setting, ranks, _terms(setting, rules, ranks, batch, share))
 
 

@@ -25,8 +25,6 @@ class BatchRule:
 
     tiers: tuple[Tier, ...]
     many_ranks: int
-    unknown_tokens: int
-    unknown_graph_sequences: int
 
     def tier(self, device_mib: int) -> Tier:
         """The tier of a device of that size."""

@@ -14,7 +14,7 @@ from service.domain.cache import CacheKind, FullCache
 from service.domain.engines.prediction import drafted_bytes
 from service.domain.engines.ranks.attention import attention_loads, attention_ranks
 from service.domain.engines.ranks.drafts import draft_layers, drafted_cache_bytes
-from service.domain.engines.ranks.held import Held, Part, Rank, Terms, given_reserve, held, part
+from service.domain.engines.ranks.held import Held, Part, Rank, Terms, as_measured, given_reserve, held, part
 from service.domain.engines.tensorrt_llm.pools import BlockPool
 from service.domain.engines.tensorrt_llm.refusals import check
 from service.domain.engines.vllm.shapes import widths_of
@@ -39,7 +39,8 @@ def hold(setting: Setting, rules: Rules) -> Held:
     """Quote a setting; raises QuoteError for what the release has no meaning for."""
     check(setting, rules)
     batch = batch_of(setting, rules)
-    ranks = tuple(_rank(setting, rules, load, batch) for load in _loads(setting, rules))
+    learned = setting.scenario.budget.correction
+    ranks = tuple(as_measured(_rank(setting, rules, load, batch), learned) for load in _loads(setting, rules))
     return held(setting, ranks, _terms(setting, rules, batch))
 
 

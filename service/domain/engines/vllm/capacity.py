@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from service.domain.engines.vllm.batch import batch_of
 from service.domain.engines.vllm.planning import flight_of, loaded_of, plan_of, weight_bytes
 from service.domain.engines.vllm.refusals import Refusal, check, core_of
-from service.domain.engines.vllm.reserve import Part, Reserve, reserve_of
+from service.domain.engines.vllm.reserve import Part, Reserve, corrected, reserve_of
 
 if TYPE_CHECKING:
     from service.domain.engines.vllm.groups import Flight, Plan
@@ -190,7 +190,7 @@ def _ranks(setting: Setting, rules: Rules, batch: Batch, sizes: tuple[int, ...],
         elif memory.pool_bytes is not None:
             kept = _NOTHING_KEPT
         else:
-            kept = reserve_of(setting, rules, batch, stage=stage, last=stage == last)
+            kept = corrected(reserve_of(setting, rules, batch, stage=stage, last=stage == last), memory.correction)
         ranks.append(_rank(setting, rules, stage, weights=size, kept=kept, block=plan.stage_bytes[stage]))
     return tuple(ranks)
 
@@ -214,14 +214,16 @@ def _interval(setting: Setting, rules: Rules, ranks: tuple[Rank, ...]) -> tuple[
     if setting.memory.pool_bytes is not None:
         blocks = min(rank.blocks for rank in ranks)
         return blocks, blocks
-    way = rules.constants.interval_share
+    way, correction = rules.constants.interval_share, setting.memory.correction
     share = 0.0 if setting.weight_bytes is not None else _weight_share(setting, rules)
     low, high = [], []
     for rank in ranks:
         weights = rank.weight_bytes * share
-        less, more = math.hypot(rank.reserve.more, weights), math.hypot(rank.reserve.less, weights)
-        low.append(max(0, rank.room_bytes - round(less * way)) // rank.block_bytes)
-        high.append(max(0, rank.room_bytes + round(more * way)) // rank.block_bytes)
+        less, more = math.hypot(rank.reserve.more, weights) * way, math.hypot(rank.reserve.less, weights) * way
+        if rank.reserve.parts and correction.probes:
+            less, more = correction.spread(correction.more, less), correction.spread(correction.less, more)
+        low.append(max(0, rank.room_bytes - round(less)) // rank.block_bytes)
+        high.append(max(0, rank.room_bytes + round(more)) // rank.block_bytes)
     return min(low), min(high)
 
 

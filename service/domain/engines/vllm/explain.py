@@ -28,12 +28,13 @@ class Row(NamedTuple):
     name: str
     bytes: int
     note: str
+    source: str | None = None
 
 
 def ledger_rows(held: Held, weights_note: str) -> tuple[Row, ...]:
     """Parts that add up to the device's memory and what it is overcommitted by."""
     memory, rank = held.memory, held.rank
-    reserve = [Row(f"reserve.{part.name}", part.span.middle, part.note) for part in held.parts]
+    reserve = [Row(f"reserve.{part.name}", part.span.middle, part.note, part.source) for part in held.parts]
     if memory.reserve_bytes is not None:
         reserve = [Row("reserve", memory.reserve_bytes, "as asked")]
     pool = "as asked" if memory.pool_bytes is not None else f"{held.blocks:,} blocks x {rank.block_bytes:,} B"
@@ -90,8 +91,15 @@ def interval(held: Held, replicas: int) -> dict[str, Any]:
         "kv_cache_bytes": sizes,
         "max_concurrency": [low / held.limit_blocks, high / held.limit_blocks],
         "max_sequences": [low // held.context_blocks * replicas, high // held.context_blocks * replicas],
-        "basis": _GIVEN_BASIS if given else _BASIS,
+        "basis": _basis(held),
     }
+
+
+def _basis(held: Held) -> str:
+    if held.memory.pool_bytes is not None:
+        return _GIVEN_BASIS
+    learned = held.memory.correction
+    return learned.basis if learned.probes and held.parts else _BASIS
 
 
 def assumptions(held: Held, setting: Setting) -> list[str]:

@@ -53,7 +53,8 @@ class VllmHolding(Holding):
         echo.take("block_tokens", held.plan.block_tokens, "derived")
         echo.take("enforce_eager", default=False)
         echo.take("decode_context_parallel", 1)
-        echo.take("reserve_bytes", held.rank.reserve.total, "modelled")
+        learned = self.setting.memory.correction.probes
+        echo.take("reserve_bytes", held.rank.reserve.total, "calibrated" if learned else "modelled")
 
     def _load(self) -> RankLoad:
         """The limiting rank's load, with its windows only where the release's cache keeps to them."""
@@ -88,7 +89,7 @@ class VllmHolding(Holding):
                 {
                     "name": row.name,
                     "bytes": row.bytes,
-                    "source": known.get(row.name, _source(row.name)),
+                    "source": known.get(row.name, row.source or _source(row.name)),
                     "note": row.note,
                 }
                 for row in rows
@@ -141,6 +142,7 @@ def setting_of(question: Question) -> Setting:
         budget.others_bytes,
         asked.get("reserve_bytes"),
         budget.pool_bytes,
+        budget.correction,
     )
     own = Asked(**{name: asked[name] for name in _OWN_NAMES if name in asked})
     return Setting(

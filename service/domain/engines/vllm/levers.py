@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from service.domain.engines.vllm.batch import batch_of
 from service.domain.engines.vllm.capacity import ceiling as ceiling_of
 from service.domain.errors import QuoteError
 from service.domain.precision import NumberFormat
+from service.domain.question import resolve
+from service.domain.stored import weights_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,8 +27,9 @@ _FEW_SEQUENCES = 256
 def levers(question: Question, setting: Setting, held: Held, catalog: Catalog, ceiling: int) -> list[dict[str, Any]]:
     """Every change that the release takes and that raises the ceiling of the whole deployment, the most first."""
     found: list[dict[str, Any]] = []
-    for move, change, changed in _candidates(question, setting, held, catalog):
+    for move, change, candidate in _candidates(question, setting, held, catalog):
         try:
+            changed = _as_taught(question, candidate, held, change, catalog)
             reached = ceiling_of(changed, held.release) * setting.layout.data
         except QuoteError:
             continue
@@ -33,6 +37,17 @@ def levers(question: Question, setting: Setting, held: Held, catalog: Catalog, c
             found.append({"move": move, "change": change, "max_sequences": reached, "gain": reached - ceiling})
     found.sort(key=_gain, reverse=True)
     return found
+
+
+def _as_taught(question: Question, changed: Setting, held: Held, change: dict[str, Any], catalog: Catalog) -> Setting:
+    """The setting with what measurements taught of engines that are started for batches like its own."""
+    if not held.memory.correction.probes:
+        return changed
+    batch = batch_of(changed, held.rules)
+    if (batch.tokens, batch.sequences) == (held.batch.tokens, held.batch.sequences):
+        return changed
+    asked = resolve({**question.echo.asked, **change}, catalog, question.named)
+    return changed._replace(memory=changed.memory._replace(correction=asked.scenario.budget.correction))
 
 
 def _gain(lever: dict[str, Any]) -> int:
@@ -63,7 +78,8 @@ def _narrower(question: Question, setting: Setting, catalog: Catalog) -> Iterato
     for name in _NARROWER_WEIGHTS:
         number: NumberFormat = catalog.format(name)
         if keeps_cache and number.weight and number.weight.element_bits < setting.weights.element_bits:
-            yield "smaller", {"weight_dtype": name}, setting._replace(weights=number.weight)
+            weights = weights_for(number, setting.model, catalog)
+            yield "smaller", {"weight_dtype": name}, setting._replace(weights=weights)
 
 
 def _released(setting: Setting, held: Held) -> Iterator[tuple[str, dict[str, Any], Setting]]:

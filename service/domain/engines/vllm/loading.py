@@ -33,14 +33,14 @@ class Loaded(NamedTuple):
 def loaded(setting: Setting, rules: Rules, draft: int) -> Loaded:
     """Weights of every stage; `draft` prediction layers stand on the last."""
     architecture, layout, number = setting.model.architecture, setting.layout, setting.weights
-    padding = _padding(rules, number, setting.device)
-    rotary = rules.constants.rotary_element_bytes * rotary_elements(architecture)
+    constants = rules.constants
+    rotary = constants.rotary_element_bytes * rotary_elements(architecture, constants.picture_rotary_stretch)
     held, layers = rank_weights(architecture, number, layout), stage_layers(architecture.layers, layout.pipeline)
     sizes, padded = [], []
     for stage, weights in enumerate(held):
         last = stage == len(held) - 1
         extra = _vocabulary(setting, rules, first=stage == 0, last=last)
-        extra += _expert_padding(architecture, number, layout, padding, layers[stage]) if padding else 0
+        extra += _expert_padding(setting, rules, layers[stage])
         drafted = drafted_bytes(architecture, number, layout.tensor) if last and draft else 0
         spread = _spread_experts(weights.expert_bytes, architecture, layout)
         padded.append(extra)
@@ -76,18 +76,20 @@ def _stands(module: Module, *, first: bool, last: bool) -> bool:
 
 
 def _bytes(module: Module, number: WeightFormat, rows: int) -> int:
-    return number.matrix_bytes(rows, module.columns, module.kind)
+    return number.of(module).matrix_bytes(rows, module.columns, module.kind)
 
 
-def _expert_padding(
-    architecture: Architecture, number: WeightFormat, layout: Layout, padding: Padding, layers: range
-) -> int:
-    """What the expert kernel's rounding of both sides adds."""
+def _expert_padding(setting: Setting, rules: Rules, layers: range) -> int:
+    """What the expert kernels' rounding of both sides adds; each module's kernel is that of its own format."""
     added = 0
-    for module in architecture.modules:
+    for module in setting.model.architecture.modules:
         if module.kind is not ModuleKind.EXPERT or module.columns == 1:
             continue
-        rows, columns, count = _expert_shape(module, layout)
+        number = setting.weights.of(module)
+        padding = _padding(rules, number, setting.device)
+        if padding is None:
+            continue
+        rows, columns, count = _expert_shape(module, setting.layout)
         size = _padded(module, padding, number, rows, columns) - number.matrix_bytes(rows, columns, module.kind)
         added += sum(layer in layers for layer in module.layers) * count * size
     return added

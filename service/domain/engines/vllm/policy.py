@@ -205,6 +205,7 @@ def _constants(facts: Mapping[str, Any]) -> Constants:
         graph=_graph(facts["graph"]),
         encoder=made(EncoderRule, facts["encoder"]),
         rotary_element_bytes=weights["rotary_element_bytes"],
+        picture_rotary_stretch=weights["picture_rotary_stretch"],
         vocabulary_multiple=weights["vocabulary_multiple"],
         weight_types=dict(weights["types"]),
         weight_spread=dict(weights["spread"]),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from service.domain.engines.vllm.rules import Rules
     from service.domain.engines.vllm.setting import Batch, Setting
+    from service.domain.ledger import Correction
 
 _HALF_BYTES = 2
 _FLASH_CAPABILITY = 8.0
@@ -34,6 +35,7 @@ class Part(NamedTuple):
     name: str
     span: Span
     note: str
+    source: str = "modelled"
 
 
 class Reserve(NamedTuple):
@@ -78,6 +80,26 @@ def summed(parts: Iterable[Part]) -> Reserve:
     less = math.hypot(*(p.span.middle - p.span.low for p in held))
     more = math.hypot(*(p.span.high - p.span.middle for p in held))
     return Reserve(held, sum(p.span.middle for p in held), less, more)
+
+
+def corrected(reserve: Reserve, correction: Correction) -> Reserve:
+    """The reserve with what probes measured beyond it: more of it as runtime, less of it off the largest parts."""
+    if not correction.probes:
+        return reserve
+    beyond = max(correction.bytes, -reserve.total)
+    parts = {part.name: part for part in reserve.parts}
+    for name in ["runtime", *(part.name for part in sorted(reserve.parts, key=_size, reverse=True))]:
+        part = parts.get(name, Part(name, NOTHING, ""))
+        moved = max(beyond, -part.span.middle)
+        if moved:
+            note = f"{part.note}, {correction.note}".removeprefix(", ")
+            parts[name] = Part(name, Span(*(max(0, size + moved) for size in part.span)), note, "calibrated")
+        beyond -= moved
+    return Reserve(tuple(parts.values()), sum(map(_size, parts.values())), reserve.less, reserve.more)
+
+
+def _size(part: Part) -> int:
+    return part.span.middle
 
 
 def second_runner(setting: Setting, rules: Rules) -> bool:

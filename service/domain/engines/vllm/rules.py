@@ -235,6 +235,7 @@ class Constants:
     graph: GraphRule
     encoder: EncoderRule
     rotary_element_bytes: int
+    picture_rotary_stretch: int
     vocabulary_multiple: int
     weight_types: dict[str, str]
     weight_spread: dict[str, float]

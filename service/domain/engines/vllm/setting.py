@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.cache import LatentCache, RecurrentCache
+from service.domain.ledger import UNCORRECTED, Correction
 
 if TYPE_CHECKING:
     from service.domain.architecture import Architecture
@@ -62,6 +63,7 @@ class Memory(NamedTuple):
     others_bytes: int = 0
     reserve_bytes: int | None = None
     pool_bytes: int | None = None
+    correction: Correction = UNCORRECTED
 
 
 class Setting(NamedTuple):

@@ -135,13 +135,18 @@ def _latent_heads(architecture: Architecture, tensor: int) -> int:
     return 0
 
 
-def rotary_elements(architecture: Architecture) -> int:
-    """Elements of the rotary tables: the longest sequence by each rotated width that layers share."""
-    wide = set()
+def rotary_elements(architecture: Architecture, picture_stretch: int) -> int:
+    """Elements of the rotary tables: positions by each rotated width that layers share.
+
+    Tables for positions in pictures are `picture_stretch` times as long.
+    """
+    rotary, tables = architecture.rotary, set()
+    longer = rotary.stretch * (picture_stretch if rotary.pictures else 1)
     for owners in architecture.caches:
         spec = owners.spec
         if isinstance(spec, LatentCache):
-            wide.add(spec.key_width - spec.read_width)
+            tables.add((False, float(spec.key_width - spec.read_width), longer))
         elif not isinstance(spec, RecurrentCache) and spec.value_width:
-            wide.add(spec.key_width)
-    return (architecture.context_tokens or 0) * sum(wide)
+            local = rotary.local and spec.window_tokens is not None
+            tables.add((True, float(spec.key_width), 1.0) if local else (False, spec.key_width * rotary.share, longer))
+    return int((architecture.context_tokens or 0) * sum(width * rows for _, width, rows in tables))

@@ -21,6 +21,7 @@ from service.domain.engines.vllm import (
 )
 from service.domain.model import Model
 from service.domain.parallel import Layout
+from service.domain.stored import weights_for
 from service.storage.catalog_yaml import read_yaml
 from tests.domain.conftest import CATALOG, Shelf, entry
 
@@ -65,10 +66,9 @@ def setting(shelf: Shelf, utilization: float, question: dict[str, Any]) -> Setti
     gpu = shelf.gpu(asked["gpu"]) if "gpu" in asked else None
     memory = asked.get("memory_bytes") or (gpu.visible_bytes if gpu else None)
     context = asked.get("context_tokens") or model.context_tokens
-    weight_format, cache_format = shelf.format(weights).weight, shelf.format(kept).cache
+    weight_format, cache_format = weights_for(shelf.format(weights), model, shelf), shelf.format(kept).cache
     assert memory
     assert context
-    assert weight_format
     assert cache_format
     return Setting(
         model=model,

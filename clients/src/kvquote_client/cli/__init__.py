@@ -1,0 +1,127 @@
+"""The command `kvquote`: quotes and the catalog, for people and for pipelines.
+
+It ends with 0 where the answer is there, 1 where --require is not met, 2 where what was typed makes no sense, 3 where
+the service refused, 4 where no answer could be had: nothing answers, or it is overloaded.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from kvquote_client import __version__
+from kvquote_client.cli.commands import DEFAULT_URL, asked_for
+from kvquote_client.cli.output import Output
+from kvquote_client.errors import InvalidInput, KvquoteError, Refused, Unavailable
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from kvquote_client.client import Client
+
+USAGE: Final = 2
+REFUSED: Final = 3
+NO_ANSWER: Final = 4
+_INTERRUPTED: Final = 130
+_PIPE_CLOSED: Final = 141
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and say how it ended."""
+    _open_streams()
+    try:
+        status = _run(list(sys.argv[1:] if arguments is None else arguments))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read has seen enough.
+        _write_no_more()
+        return _PIPE_CLOSED
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except OSError as error:
+        _write_no_more()
+        return _complain(f"cannot write: {error.strerror or error}", NO_ANSWER)
+    return status
+
+
+def _open_streams() -> None:
+    """A stream that whoever started this has closed goes nowhere; a character that one cannot write becomes a `?`."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - as long as the process
+        with suppress(AttributeError):
+            getattr(sys, name).reconfigure(errors="replace")
+
+
+def _write_no_more() -> None:
+    """What is left would be written as Python ends, with a complaint that it cannot be."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _run(words: list[str]) -> int:
+    asked = asked_for(words)
+    output = Output.of(asked.form)
+    try:
+        with _client(asked) as client:
+            status: int = asked.run(asked, client, output)
+            return status
+    except InvalidInput as error:
+        return _complain(str(error), USAGE)
+    except Refused as refused:
+        if asked.form == "json":
+            output.write([json.dumps(refused.problem, indent=2, ensure_ascii=not output.screen.unicode)])
+        return _complain(_explained(refused), NO_ANSWER if isinstance(refused, Unavailable) else REFUSED)
+    except KvquoteError as error:
+        return _complain(f"{error}\n  --url or KVQUOTE_URL names a service, --local needs none", NO_ANSWER)
+
+
+def _client(asked: argparse.Namespace) -> Client:
+    from kvquote_client.client import Client
+    from kvquote_client.transport import DEFAULT_RETRIES, DEFAULT_TIMEOUT_SECONDS
+
+    if asked.local:
+        if asked.url:
+            raise InvalidInput("--local asks no --url: one of them")
+        from kvquote_client.local import local_client
+
+        return local_client(asked.database)
+    if asked.database:
+        raise InvalidInput("--database is what --local asks; without --local the service has its own")
+    return Client(
+        asked.url or os.environ.get("KVQUOTE_URL", "").strip() or DEFAULT_URL,
+        asked.token or os.environ.get("KVQUOTE_TOKEN", "").strip() or None,
+        timeout=asked.timeout or DEFAULT_TIMEOUT_SECONDS,
+        retries=DEFAULT_RETRIES if asked.retries is None else asked.retries,
+        user_agent=f"kvquote/{__version__}",
+    )
+
+
+def _explained(refused: Refused) -> str:
+    """A problem as lines, its pointers as the options that they are."""
+    from kvquote_client.question import TrafficQuestion
+
+    lines = [f"{refused.status} {refused.title}"]
+    for fault in refused.errors or [{"detail": refused.detail}]:
+        name = str(fault.get("pointer") or "").strip("/")
+        option = f"--{name.replace('_', '-')}" if name in TrafficQuestion.__annotations__ else name
+        detail, nearest = str(fault.get("detail")), fault.get("nearest")
+        others = [str(each) for each in nearest if str(each) not in detail] if isinstance(nearest, list) else []
+        meant = f" Near it: {', '.join(others)}." if others else ""
+        lines.append(f"  {f'{option}: ' if option else ''}{detail}{meant}")
+    if refused.retry_after_seconds is not None:
+        lines.append(f"  it asks to wait {refused.retry_after_seconds:.0f} s")
+    return "\n".join([*lines, *([f"  request {refused.request_id}"] if refused.request_id else [])])
+
+
+def _complain(words: str, status: int) -> int:
+    from kvquote_client.cli.screen import Screen
+
+    screen = Screen.of(sys.stderr)
+    for number, line in enumerate(words.splitlines()):
+        print(screen.text(line if number else f"kvquote: {line}"), file=sys.stderr)
+    return status

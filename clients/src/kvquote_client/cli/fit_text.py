@@ -1,0 +1,138 @@
+"""An answer of `/fit` as a person reads it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from kvquote_client.cli import ledger
+from kvquote_client.cli.figures import said, size, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kvquote_client.answers import FitAnswer, Quoted
+    from kvquote_client.cli.screen import Screen
+
+_LEVERS_SHOWN: Final = 5
+_GOOD: Final = 32
+_BAD: Final = 31
+_WORDS: Final = {
+    "weights": "the weights",
+    "reserve": "the reserve",
+    "kv_cache": "the KV cache",
+    "context_limit": "the longest context",
+    "sequence_limit": "the engine's own limit",
+    "free_memory": "the memory that is free",
+    "dtype": "a number format",
+    "layout": "the layout",
+}
+
+
+def lines(answer: FitAnswer, screen: Screen, *, why: bool = False) -> list[str]:
+    """All that is shown; `why` adds how it was come by."""
+    return [
+        heading(answer, screen),
+        "",
+        _verdict(answer, screen),
+        *_shortage(answer),
+        "",
+        *ledger.drawn(answer.ledger, screen),
+        "",
+        *_facts(answer),
+        *_levers(answer, screen),
+        *notes(answer, screen, why=why),
+    ]
+
+
+def heading(answer: Quoted, screen: Screen) -> str:
+    """Which model on which GPU under which engine."""
+    gpu = f"{said(answer.gpu.count)} × {said(answer.gpu.name)}" if answer.gpu else f"{size(_memory(answer))} a GPU"
+    engine = " ".join(filter(None, (answer.engine.name, answer.engine.version)))
+    under = "no engine, a textbook's arithmetic" if answer.engine.name == "none" else engine
+    asked = answer.question or {}
+    formats = f"weights in {said(asked.get('weight_dtype'))}, cache in {said(asked.get('kv_dtype'))}"
+    return screen.text(f"{said(answer.model.name)} on {gpu}: {under}; {formats}")
+
+
+def notes(answer: Quoted, screen: Screen, *, why: bool) -> list[str]:
+    """What the answer warns of, and with `why` what it assumed and how it counted."""
+    told = [f"warning: {warning}" for warning in answer.warnings]
+    if why:
+        told += ["", "assumed", *_indented(answer.assumptions), "", "counted", *_indented(answer.derivation)]
+    return [screen.text(line) for line in told] if told else []
+
+
+def changed(change: Mapping[str, Any]) -> str:
+    """A change to the question, as its names and values."""
+    return ", ".join(f"{name} {said(value)}" for name, value in change.items())
+
+
+def _verdict(answer: FitAnswer, screen: Screen) -> str:
+    asked = answer.question or {}
+    context = f"of {whole(asked.get('context_tokens'))} tokens"
+    wanted = asked.get("batch_size") or 1
+    if not answer.fits:
+        words = f"{_sequences(wanted)} {context} {'does' if wanted == 1 else 'do'} not fit"
+        found = f"; {whole(answer.max_sequences)} would" if answer.max_sequences else ""
+        return screen.painted(words, _BAD) + found
+    words = screen.painted(f"{_sequences(answer.max_sequences)} {context} fit", _GOOD)
+    if answer.max_running_sequences != answer.max_sequences:
+        words += f", {whole(answer.max_running_sequences)} run at once"
+    return words + _stops_at(answer)
+
+
+def _stops_at(answer: FitAnswer) -> str:
+    missing = answer.binding.to_gain_one_sequence_bytes
+    gain = f"; {size(missing)} more would hold one more" if missing else ""
+    return f"; {_named(answer.binding.constraint)} is the limit{gain}"
+
+
+def _shortage(answer: FitAnswer) -> list[str]:
+    short = answer.shortage
+    if short is None:
+        return []
+    there = f"{size(short.available_bytes)} there, {size(short.missing_bytes)} missing"
+    told = [f"{_named(short.constraint)}: {size(short.needed_bytes)} needed, {there}"]
+    if short.max_context_tokens:
+        told.append(f"the longest context that would start: {whole(short.max_context_tokens)} tokens")
+    if short.nearest_change:
+        told.append(f"the nearest change that would do: {changed(short.nearest_change)}")
+    return told
+
+
+def _facts(answer: FitAnswer) -> list[str]:
+    longest = answer.max_context_tokens
+    reach = "none, however short" if longest == 0 else f"up to {whole(longest)} tokens"
+    each = f"{size(answer.kv_bytes_per_token)} a token more, {size(answer.kv_bytes_per_sequence)} a sequence"
+    told = [
+        f"KV cache      {whole(answer.kv_capacity_tokens)} tokens, {each}",
+        f"one sequence  {'as long as the model goes' if longest is None else reach}",
+    ]
+    if answer.roofline:
+        told.append(f"compute-bound from batch {whole(answer.roofline.ridge_batch)} on, by weights alone")
+    return told
+
+
+def _levers(answer: FitAnswer, screen: Screen) -> list[str]:
+    shown = answer.levers[:_LEVERS_SHOWN]
+    if not shown:
+        return []
+    rows = [[changed(lever.change), whole(lever.max_sequences), f"+{whole(lever.gain)}"] for lever in shown]
+    return ["", *screen.table(["to hold more", "sequences", "gain"], rows)]
+
+
+def _memory(answer: Quoted) -> int | None:
+    memory = (answer.question or {}).get("memory_bytes")
+    return memory if isinstance(memory, int) else None
+
+
+def _named(constraint: str) -> str:
+    return _WORDS.get(constraint, said(constraint))
+
+
+def _sequences(number: int) -> str:
+    return f"{whole(number)} sequence{'' if number == 1 else 's'}"
+
+
+def _indented(texts: Iterable[str]) -> list[str]:
+    return [f"  {text}" for text in texts]

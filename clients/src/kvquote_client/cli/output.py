@@ -1,0 +1,41 @@
+"""Where a command's answer goes, and in which form."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kvquote_client.cli.screen import Screen
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+
+class Output(NamedTuple):
+    """Standard output; `form` is text, json or csv."""
+
+    screen: Screen
+    form: str
+
+    @classmethod
+    def of(cls, form: str) -> Output:
+        """Standard output as it is now."""
+        return cls(Screen.of(sys.stdout), form)
+
+    def tell(self, document: object, rows: Sequence[Mapping[str, Any]], text: Iterable[str]) -> None:
+        """Write the form that was asked for: the document as it came, its flat rows, or the lines for a person."""
+        if self.form == "json":
+            self.write([json.dumps(document, indent=2, ensure_ascii=not self.screen.unicode)])
+        elif self.form == "csv":
+            from kvquote_client.cli.rows import csv_lines
+
+            self.write(csv_lines(rows))
+        else:
+            self.write(text)
+
+    @staticmethod
+    def write(lines: Iterable[str]) -> None:
+        """Print lines, one by one."""
+        for line in lines:
+            print(line)

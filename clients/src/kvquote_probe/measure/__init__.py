@@ -1,0 +1,1 @@
+"""What the probe measures with torch: memory, caches, ceilings, rates and step times, each in a process of its own."""

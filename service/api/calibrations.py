@@ -1,0 +1,170 @@
+"""`/calibrations` and `/accuracy`: what measurements taught, and how quotes fared beside them."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from flask import Response, request
+from sqlalchemy import Row
+
+from service.api import limits
+from service.api.listed import in_pages, listed
+from service.api.paging import make_cursor, read_cursor
+from service.api.rest import Blueprint
+from service.api.schemas.calibrations import (
+    ACCURACY_COLUMNS,
+    ACCURACY_PAGE,
+    ACCURACY_QUERY,
+    CALIBRATION_COLUMNS,
+    CALIBRATIONS_PAGE,
+    CALIBRATIONS_QUERY,
+)
+from service.api.schemas.closed import Asked
+from service.api.services import catalog_at, services, snapshot
+from service.api.tables import Table
+from service.domain.calibration import Quantity
+from service.domain.catalog import CatalogKind
+from service.domain.errors import Fault, ValidationError
+from service.domain.taught import shown
+from service.storage.calibrations import ValueFilter, find_values
+from service.storage.database import read_session
+from service.storage.scores import GROUP_COLUMNS, GroupFilter, find_groups
+from service.storage.tables import AccuracyGroup
+from service.storage.uploads import folded
+
+calibrations = Blueprint(
+    "calibrations", __name__, description="What measurements taught, and how quotes fared beside them."
+)
+
+_SEPARATOR = "\n"
+
+
+@calibrations.route("/calibrations")
+@in_pages(calibrations, CALIBRATIONS_PAGE)
+@calibrations.takes_query(CALIBRATIONS_QUERY)
+@calibrations.named("listCalibrations", summary="List what was learned")
+def list_calibrations() -> Response:
+    """On every rung, also those that quotes do not use and why; with `history`, what was known before."""
+    return listed(CALIBRATIONS_QUERY.read_texts, _values_page)
+
+
+@calibrations.route("/accuracy")
+@in_pages(calibrations, ACCURACY_PAGE)
+@calibrations.takes_query(ACCURACY_QUERY)
+@calibrations.named("listAccuracy", summary="List how quotes fared")
+def list_accuracy() -> Response:
+    """Each measured ceiling or capacity beside what would have been quoted before it came, by group."""
+    return listed(ACCURACY_QUERY.read_texts, _groups_page)
+
+
+def _values_page(asked: Asked) -> Table:
+    limit = asked.get("limit", limits.PAGE_ENTRIES)
+    revision = catalog_at(asked.get("as_of")).calibration.revision
+    wanted = ValueFilter(
+        revision=revision,
+        quantities=asked.get("quantity"),
+        gpus=_gpus(asked.get("gpu")),
+        engines=_folded(asked.get("engine")),
+        rungs=asked.get("rung"),
+        usable=asked.get("usable"),
+        history=asked.get("history", False),
+        after=_after_value(read_cursor(request.path, asked)),
+    )
+    with read_session(services().sessions) as session:
+        found = find_values(session, wanted, limit + 1)
+    cursor = make_cursor(request.path, asked, _value_key(found[limit - 1])) if len(found) > limit else None
+    beside = {"next_cursor": cursor, "calibration_revision": revision}
+    return Table(CALIBRATION_COLUMNS, [_value(row) for row in found[:limit]], beside)
+
+
+def _groups_page(asked: Asked) -> Table:
+    limit = asked.get("limit", limits.PAGE_ENTRIES)
+    key = read_cursor(request.path, asked)
+    wanted = GroupFilter(
+        families=asked.get("family"),
+        gpus=_gpus(asked.get("gpu")),
+        engines=_folded(asked.get("engine")),
+        versions=asked.get("engine_version"),
+        after=_parts(key, len(GROUP_COLUMNS)) if key else None,
+    )
+    with read_session(services().sessions) as session:
+        found = find_groups(session, wanted, limit + 1)
+    cursor = make_cursor(request.path, asked, _group_key(found[limit - 1])) if len(found) > limit else None
+    return Table(ACCURACY_COLUMNS, [_group(group) for group in found[:limit]], {"next_cursor": cursor})
+
+
+def _gpus(asked: Sequence[str] | None) -> list[str] | None:
+    """Ids of the GPUs of those names; a name that nothing answers to stays one that nothing was learned of."""
+    if asked is None:
+        return None
+    catalog = snapshot()
+    return [entry_id for name in asked for entry_id in (*catalog.ids_of(CatalogKind.GPU, name), name)]
+
+
+def _folded(asked: Sequence[str] | None) -> list[str] | None:
+    return None if asked is None else [folded(name) or "" for name in asked]
+
+
+def _value(row: Row[Any]) -> dict[str, Any]:
+    value, known_from, known_until = tuple(row)
+    content = json.loads(value.content)
+    scope = content["scope"]
+    words = ("gpu", "architecture", "driver", "engine", "layout", "model_class", "dtype", "ranks", "batch")
+    copied = (
+        *("estimate", "low", "high", "measured", "measurements", "probes", "outliers", "seen"),
+        *("error_before", "error_after", "refusal"),
+    )
+    return {
+        "quantity": value.quantity,
+        "unit": Quantity(value.quantity).unit,
+        "rung": value.rung,
+        **{name: scope.get(name) for name in words},
+        "engine_version": scope.get("version"),
+        **{name: content[name] for name in copied},
+        "usable": value.usable,
+        "newest_at": content["newest"].replace("+00:00", "Z"),
+        "revision": value.revision,
+        "known_from": shown(known_from),
+        "known_until": None if known_until is None else shown(known_until),
+    }
+
+
+def _group(group: AccuracyGroup) -> dict[str, Any]:
+    return {
+        "family": group.family,
+        "gpu": group.gpu,
+        "engine": group.engine,
+        "engine_version": group.version,
+        "figure": group.figure,
+        **json.loads(group.content),
+        "newest_at": shown(group.newest_at),
+    }
+
+
+def _value_key(row: Row[Any]) -> str:
+    return _SEPARATOR.join((row[0].quantity, row[0].key, str(row[0].revision)))
+
+
+def _group_key(group: AccuracyGroup) -> str:
+    return _SEPARATOR.join(getattr(group, name) for name in GROUP_COLUMNS)
+
+
+def _after_value(key: str) -> tuple[str, str, int] | None:
+    if not key:
+        return None
+    quantity, name, revision = _parts(key, 3)
+    if not revision.isdecimal():
+        raise _foreign()
+    return quantity, name, int(revision)
+
+
+def _parts(key: str, count: int) -> tuple[str, ...]:
+    """Where the last page ended; the cursor's own digest has been checked."""
+    parts = tuple(key.split(_SEPARATOR))
+    if len(parts) != count:
+        raise _foreign()
+    return parts
+
+
+def _foreign() -> ValidationError:
+    return ValidationError(Fault("/cursor", "cursor is not one of this question."))

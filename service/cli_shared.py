@@ -1,0 +1,97 @@
+"""What commands share: errors in plain words, the settings of the environment, and its database."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
+    from sqlalchemy.exc import SQLAlchemyError
+    from sqlalchemy.orm import Session, sessionmaker
+
+    from service.settings import Settings
+
+FAILED: Final = 2
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+class CommandError(click.ClickException):
+    """What went wrong, in a line; ends the command with 2, as click's own complaints do."""
+
+    exit_code = FAILED
+
+
+def in_plain_words(command: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Turn what an operator can put right into a line without a traceback."""
+
+    @functools.wraps(command)
+    def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        try:
+            return command(*args, **kwargs)
+        except Exception as error:
+            words = _plain_words(error)
+            if words is None:
+                raise
+            raise CommandError(words) from error
+
+    return wrapped
+
+
+def _plain_words(error: Exception) -> str | None:
+    """What to tell an operator of an error, None where it is a fault of ours."""
+    from alembic.util import CommandError as AlembicError
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from service.domain.errors import QuoteError
+    from service.settings import SettingsError
+    from service.storage.catalog_files import CatalogFilesError
+    from service.storage.database import DatabaseUrlError
+
+    if isinstance(error, SettingsError | DatabaseUrlError | CatalogFilesError | AlembicError):
+        return str(error)
+    if isinstance(error, QuoteError):
+        return "\n".join(f"{fault.pointer}: {fault.detail}".removeprefix(": ") for fault in error.faults)
+    return _database_trouble(error) if isinstance(error, SQLAlchemyError) else None
+
+
+def _database_trouble(error: SQLAlchemyError) -> str:
+    cause = str(getattr(error, "orig", None) or error).strip().partition("\n")[0].rstrip(".")
+    unmigrated = "no such table" in cause or ("relation" in cause and "does not exist" in cause)
+    hint = " Has it been migrated? Run: kvquote-server db upgrade" if unmigrated else ""
+    return f"The database cannot be used: {cause}.{hint}"
+
+
+def settings() -> Settings:
+    """The settings of the environment."""
+    from service.settings import Settings
+
+    return Settings.from_environment()
+
+
+@contextmanager
+def engine() -> Iterator[Engine]:
+    """The engine that the environment names, closed afterwards."""
+    from service.storage.database import make_engine
+
+    chosen = settings()
+    made = make_engine(chosen.database_url, chosen.database_timeout_seconds)
+    try:
+        yield made
+    finally:
+        made.dispose()
+
+
+@contextmanager
+def sessions() -> Iterator[sessionmaker[Session]]:
+    """Sessions on it."""
+    from service.storage.database import make_sessions
+
+    with engine() as opened:
+        yield make_sessions(opened)

@@ -1,0 +1,138 @@
+"""From samples to learned values, and what of them differs from what is stored: written as one revision, or not at all.
+
+Samples are read and learned from outside of the transaction that writes, so that uploads never wait for statistics.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from sqlalchemy import func, insert, select, text, update
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.domain.calibration import Learned, Quantity, Scope
+from service.domain.learning import Key, Observation, Sample, learn
+from service.storage.calibrations import calibration_revision, learned_from, written
+from service.storage.database import read_session, write_session
+from service.storage.snapshot import Snapshot
+from service.storage.tables import CalibrationRevision, CalibrationValue, LearningSample, LearningState
+
+LEARNER_LOCK: Final = 0x6C6561726E
+"""An advisory lock: one process takes up rows at a time, or writes a revision. Spells "learn" in ASCII."""
+
+# What is not worth a new row of history: a small part of a difference that means nothing, and a few more of many.
+_PART, _FEW, _OLD = 0.125, 0.05, timedelta(days=1)
+
+
+class _Read(NamedTuple):
+    """Samples with what was stored when they were read."""
+
+    taken: int
+    revision: int
+    catalog_revision: int
+    samples: list[Sample]
+
+
+def write_revision(sessions: sessionmaker[Session], snapshot: Snapshot) -> tuple[int | None, int]:
+    """Learn from all samples, where any changed; the revision that came of it, and how many samples there are."""
+    with read_session(sessions) as session:
+        state = session.get(LearningState, 1)
+        if state is None or state.taken == state.learned:
+            return None, session.scalar(select(func.count()).select_from(LearningSample)) or 0
+        oldest = session.scalar(select(func.min(LearningSample.catalog_revision)))
+        compared = min(snapshot.revision, oldest) if oldest else snapshot.revision
+        read = _Read(state.taken, calibration_revision(session), compared, read_samples(session))
+    learned = learn(read.samples)
+    with write_session(sessions) as session:
+        if session.get_bind().dialect.name == "postgresql":
+            session.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LEARNER_LOCK})
+        if calibration_revision(session) != read.revision:
+            # Another process was faster; what this one read is taken up by its next run.
+            return None, len(read.samples)
+        session.execute(update(LearningState).values(learned=read.taken))
+        return _written(session, read, learned), len(read.samples)
+
+
+def _written(session: Session, read: _Read, learned: Mapping[Key, Learned]) -> int | None:
+    stored = _stored(session)
+    changed = {key: value for key, value in learned.items() if _differs(stored.get(key), value)}
+    gone = [key for key in stored if key not in learned or key in changed]
+    last = session.get(CalibrationRevision, read.revision)
+    if not changed and not gone and (last is None or last.catalog_revision >= read.catalog_revision):
+        return None
+    revision = read.revision + 1
+    made_at = datetime.now(UTC)
+    if last is not None:
+        # A clock that was set back must not hide a revision from questions about then.
+        made_at = max(made_at, last.made_at + timedelta(microseconds=1))
+    session.add(
+        CalibrationRevision(
+            id=revision, made_at=made_at, catalog_revision=read.catalog_revision, samples=len(read.samples)
+        )
+    )
+    session.flush()
+    _end(session, gone, revision)
+    if changed:
+        session.execute(insert(CalibrationValue), [_row(value, revision) for value in changed.values()])
+    return revision
+
+
+def _stored(session: Session) -> dict[Key, Learned]:
+    contents = session.scalars(select(CalibrationValue.content).where(CalibrationValue.ended_revision.is_(None)))
+    found = (learned_from(content) for content in contents)
+    return {(value.quantity, value.key): value for value in found if value is not None}
+
+
+def _end(session: Session, keys: list[Key], revision: int) -> None:
+    value = CalibrationValue
+    for quantity, key in keys:
+        session.execute(
+            update(value)
+            .where(value.quantity == quantity.value, value.key == key, value.ended_revision.is_(None))
+            .values(ended_revision=revision)
+        )
+
+
+def _row(learned: Learned, revision: int) -> dict[str, Any]:
+    return {
+        "quantity": learned.quantity.value,
+        "key": learned.key,
+        "revision": revision,
+        "ended_revision": None,
+        "usable": learned.usable,
+        "gpu": learned.scope.get("gpu"),
+        "engine": learned.scope.get("engine"),
+        "rung": learned.rung,
+        "content": written(learned),
+    }
+
+
+def _differs(old: Learned | None, new: Learned) -> bool:
+    """Whether a value has changed by more than means nothing: history must not grow with every row."""
+    if old is None or (old.usable, old.rung, old.seen) != (new.usable, new.rung, new.seen):
+        return True
+    moved = max(abs(getattr(old, name) - getattr(new, name)) for name in ("estimate", "low", "high"))
+    counts = ((old.measurements, new.measurements), (old.probes, new.probes))
+    return (
+        moved > _PART * new.quantity.resolution
+        or any(abs(before - after) > _FEW * before for before, after in counts)
+        or abs(new.newest - old.newest) >= _OLD
+    )
+
+
+def read_samples(session: Session) -> list[Sample]:
+    """Every sample; those of the same probe and cell are few."""
+    asked = select(LearningSample.probe_id, LearningSample.measured_at, LearningSample.content)
+    rows = session.execute(asked.order_by(LearningSample.seq), execution_options={"yield_per": 1000})
+    return [_read(str(probe), at, json.loads(content)) for probe, at, content in rows]
+
+
+def _read(probe: str, at: datetime, content: dict[str, Any]) -> Sample:
+    told = {Quantity(name): Observation(*pair) for name, pair in content["told"].items() if name in _KNOWN}
+    return Sample(probe, Scope(**content["scope"]), at, told)
+
+
+_KNOWN: Final = frozenset(quantity.value for quantity in Quantity)

@@ -1,0 +1,204 @@
+"""Learning from measurements: a bounded job that takes up what came since, and writes what changed as one revision.
+
+Rows are looked at once, in the order they were stored, and the newest few of each probe under each circumstance are
+kept as samples beside what the catalog said. Everything learned is computed from samples: so raw rows may go, a changed
+catalog is compared again, and no question ever waits for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from sqlalchemy import delete, func, select, text, update
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.domain.learning import RULES
+from service.domain.observations import Memo, observe
+from service.storage.canonical import compact_json
+from service.storage.database import read_session, write_session
+from service.storage.learned_values import LEARNER_LOCK, write_revision
+from service.storage.measurement_writes import JUDGING_LOCK
+from service.storage.scores import note_scores
+from service.storage.snapshot import Snapshot
+from service.storage.tables import LearningQueue, LearningSample, LearningState, Measurement
+
+SAMPLES_KEPT: Final = 8
+"""Of each probe and cell, the newest."""
+
+CELLS_KEPT: Final = 64
+"""Of each probe, those it measured in last: what one probe invents must not fill the store."""
+
+_ROWS_AT_ONCE: Final = 500
+_SECONDS: Final = 20.0
+_ACCEPTED: Final = "accepted"
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """What one run of the job did; `revision` is None where nothing that was learned changed."""
+
+    rows: int
+    samples: int
+    revision: int | None
+    done: bool
+
+
+class _Taken(NamedTuple):
+    rows: int
+    more: bool
+
+
+def learn_some(sessions: sessionmaker[Session], snapshot: Snapshot, seconds: float = _SECONDS) -> Lesson:
+    """Take up rows for about so many seconds, a batch at least, and write down what they teach."""
+    until, rows, done = monotonic() + seconds, 0, True
+    reach = _reach(sessions)
+    for take in (_take_again, _take_compared, _take_new):
+        more = True
+        while more:
+            taken = _in_turn(sessions, take, snapshot, reach)
+            rows, more = rows + taken.rows, taken.more
+            if more and monotonic() > until:
+                done = False
+                break
+    revision, samples = write_revision(sessions, snapshot)
+    return Lesson(rows, samples, revision, done)
+
+
+def has_news(sessions: sessionmaker[Session], snapshot: Snapshot) -> bool:
+    """Whether a run would find something to do: looked up by keys, however many rows there are."""
+    with read_session(sessions) as session:
+        state = session.get(LearningState, 1)
+        newest = session.scalar(select(func.max(Measurement.seq))) or 0
+        oldest = session.scalar(select(func.min(LearningSample.catalog_revision)))
+        return (
+            newest > (0 if state is None else state.seq)
+            or (state is not None and (state.taken != state.learned or state.rules != RULES))
+            or (oldest is not None and oldest < snapshot.compared_revision())
+            or session.scalar(select(LearningQueue.seq).limit(1)) is not None
+        )
+
+
+def _reach(sessions: sessionmaker[Session]) -> int:
+    """The last row below which none is still being written: uploads that were numbered earlier may commit later."""
+    with write_session(sessions) as session:
+        if session.get_bind().dialect.name == "postgresql":
+            session.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": JUDGING_LOCK})
+        return session.scalar(select(func.max(Measurement.seq))) or 0
+
+
+def _in_turn(sessions: sessionmaker[Session], take: Any, snapshot: Snapshot, reach: int) -> _Taken:  # noqa: ANN401  # one of those below
+    """One batch as one transaction, which of several processes one does at a time."""
+    with write_session(sessions) as session:
+        if session.get_bind().dialect.name == "postgresql":
+            session.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LEARNER_LOCK})
+        state = session.get(LearningState, 1) or LearningState(id=1, seq=0, rules=RULES, taken=0, learned=0)
+        session.add(state)
+        if state.rules != RULES:
+            # Other comparisons: what is kept is compared again, as after a change of the catalog.
+            session.execute(update(LearningSample).values(catalog_revision=0))
+            state.rules = RULES
+        taken: _Taken = take(session, state, snapshot, reach)
+        return taken
+
+
+def _take_new(session: Session, state: LearningState, snapshot: Snapshot, reach: int) -> _Taken:
+    asked = select(Measurement).where(Measurement.seq > state.seq, Measurement.seq <= reach)
+    found = session.scalars(asked.order_by(Measurement.seq).limit(_ROWS_AT_ONCE)).all()
+    if not found:
+        return _Taken(0, more=False)
+    _take(session, state, snapshot, found)
+    note_scores(session, snapshot, [row for row in found if row.verdict == _ACCEPTED])
+    state.seq = found[-1].seq
+    return _Taken(len(found), more=len(found) == _ROWS_AT_ONCE)
+
+
+def _take_again(session: Session, state: LearningState, snapshot: Snapshot, reach: int) -> _Taken:
+    """Rows that were judged again after they had been looked at: taken up, or given up."""
+    queued = session.scalars(select(LearningQueue.seq).order_by(LearningQueue.seq).limit(_ROWS_AT_ONCE)).all()
+    if not queued:
+        return _Taken(0, more=False)
+    passed = [seq for seq in queued if seq <= state.seq]
+    found = session.scalars(select(Measurement).where(Measurement.seq.in_(passed))).all()
+    _give_up(session, state, passed)
+    _take(session, state, snapshot, found)
+    scored = [row for row in found if row.verdict == _ACCEPTED and row.seq <= reach]
+    note_scores(session, snapshot, scored)
+    session.execute(delete(LearningQueue).where(LearningQueue.seq.in_(queued)))
+    return _Taken(len(queued), more=len(queued) == _ROWS_AT_ONCE)
+
+
+def _take_compared(session: Session, state: LearningState, snapshot: Snapshot, reach: int) -> _Taken:  # noqa: ARG001  # as the others
+    """Samples that were compared with what the catalog no longer says."""
+    revision = snapshot.compared_revision()
+    asked = select(LearningSample.seq).where(LearningSample.catalog_revision < revision)
+    old = session.scalars(asked.order_by(LearningSample.seq).limit(_ROWS_AT_ONCE)).all()
+    if old:
+        found = session.scalars(select(Measurement).where(Measurement.seq.in_(old))).all()
+        _give_up(session, state, old)
+        _take(session, state, snapshot, found)
+    return _Taken(len(old), more=len(old) == _ROWS_AT_ONCE)
+
+
+def _give_up(session: Session, state: LearningState, seqs: Sequence[int]) -> None:
+    if seqs:
+        gone = session.execute(delete(LearningSample).where(LearningSample.seq.in_(seqs)))
+        state.taken += gone.rowcount  # type: ignore[attr-defined]  # a cursor's result
+
+
+def _take(session: Session, state: LearningState, snapshot: Snapshot, rows: Iterable[Measurement]) -> None:
+    """Keep what accepted rows teach, and of each probe and cell only the newest."""
+    probes: set[UUID] = set()
+    memo: Memo = {}
+    for row in rows:
+        if row.verdict != _ACCEPTED:
+            continue
+        sample = _sample(row, snapshot, memo)
+        if sample is not None:
+            session.add(sample)
+            probes.add(sample.probe_id)
+    if probes:
+        state.taken += 1
+        session.flush()
+        for probe_id in sorted(probes):
+            _trim(session, probe_id)
+
+
+def _sample(row: Measurement, snapshot: Snapshot, memo: Memo) -> LearningSample | None:
+    found = observe(json.loads(row.content), snapshot, memo)
+    if found is None:
+        return None
+    scope, observations = found
+    document = scope.document()
+    cell = hashlib.blake2b(compact_json([row.kind, document]).encode(), digest_size=16).hexdigest()
+    told = {quantity.value: list(observation) for quantity, observation in observations.items()}
+    return LearningSample(
+        seq=row.seq,
+        probe_id=row.probe_id,
+        cell=cell,
+        # A clock that runs ahead must not make a row the newest for long.
+        measured_at=min(row.measured_at, row.received_at),
+        catalog_revision=snapshot.revision,
+        content=compact_json({"scope": document, "told": told}),
+    )
+
+
+def _trim(session: Session, probe_id: UUID) -> None:
+    own = LearningSample.probe_id == probe_id
+    asked = select(LearningSample.seq, LearningSample.cell, LearningSample.measured_at).where(own)
+    found = session.execute(asked.order_by(LearningSample.measured_at.desc(), LearningSample.seq.desc())).all()
+    kept: dict[str, int] = {}
+    gone = []
+    for seq, cell, _ in found:
+        known = kept.get(cell, 0)
+        if known == SAMPLES_KEPT or (not known and len(kept) == CELLS_KEPT):
+            gone.append(seq)
+        else:
+            kept[cell] = known + 1
+    if gone:
+        session.execute(delete(LearningSample).where(LearningSample.seq.in_(gone)))

@@ -1,0 +1,127 @@
+"""How quotes fared, as it is stored: the newest scores of each group, and what they sum up to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, delete, select, tuple_
+from sqlalchemy.orm import Session
+
+from service.domain.accuracy import SCORED, Score, score, summed_up
+from service.domain.calibration import Calibration
+from service.domain.observations import Memo
+from service.domain.robust import median
+from service.storage.calibrations import calibration_revision_at, read_calibration
+from service.storage.canonical import compact_json
+from service.storage.snapshot import Snapshot
+from service.storage.tables import AccuracyGroup, AccuracyScore, Measurement
+
+SCORES_KEPT: Final = 200
+"""Of each group, the newest: what a drift shows in, and what may be kept for ever."""
+
+GROUP_COLUMNS: Final = ("family", "gpu", "engine", "version", "figure")
+
+
+def note_scores(session: Session, snapshot: Snapshot, rows: Sequence[Measurement]) -> None:
+    """Score accepted rows by the catalog of now, and by what had been learned when each of them came."""
+    rows = [row for row in rows if row.kind in SCORED]
+    scored = set(session.scalars(select(AccuracyScore.seq).where(AccuracyScore.seq.in_([row.seq for row in rows]))))
+    known: dict[datetime, tuple[Snapshot, Memo]] = {}
+    groups: dict[str, tuple[Score, datetime]] = {}
+    for row in rows:
+        if row.seq in scored:
+            continue
+        if row.received_at not in known:
+            revision = calibration_revision_at(session, row.received_at)
+            known[row.received_at] = (snapshot.taught(_calibration(session, snapshot, revision)), {})
+        catalog, memo = known[row.received_at]
+        made = score(json.loads(row.content), catalog, memo)
+        if made is not None:
+            session.add(_stored(row, made, snapshot.revision, catalog.calibration.revision))
+            groups[_digest(made)] = (made, row.received_at)
+    session.flush()
+    for digest, (made, newest_at) in sorted(groups.items()):
+        _sum_up(session, digest, made, newest_at)
+
+
+def _calibration(session: Session, snapshot: Snapshot, revision: int) -> Calibration:
+    at_hand = snapshot.calibration
+    return at_hand if at_hand.revision == revision else read_calibration(session, revision)
+
+
+def _digest(made: Score) -> str:
+    return hashlib.blake2b(made.group.encode(), digest_size=16).hexdigest()
+
+
+def _stored(row: Measurement, made: Score, catalog_revision: int, revision: int) -> AccuracyScore:
+    return AccuracyScore(
+        seq=row.seq,
+        group_key=_digest(made),
+        probe_id=row.probe_id,
+        received_at=row.received_at,
+        error=made.error,
+        learned_error=made.learned_error,
+        inside=made.inside,
+        band=made.band,
+        catalog_revision=catalog_revision,
+        calibration_revision=revision,
+    )
+
+
+def _sum_up(session: Session, digest: str, made: Score, newest_at: datetime) -> None:
+    """Keep the newest scores of a group, and write down what they sum up to."""
+    of_group = select(AccuracyScore).where(AccuracyScore.group_key == digest).order_by(AccuracyScore.seq.desc())
+    found = session.scalars(of_group.limit(SCORES_KEPT + 1)).all()
+    if len(found) > SCORES_KEPT:
+        oldest = found[SCORES_KEPT - 1].seq
+        session.execute(delete(AccuracyScore).where(AccuracyScore.group_key == digest, AccuracyScore.seq < oldest))
+    kept = [
+        made._replace(error=row.error, learned_error=row.learned_error, inside=row.inside, band=row.band)
+        for row in found[:SCORES_KEPT]
+    ]
+    names = {name: getattr(made, name) for name in GROUP_COLUMNS}
+    content = compact_json({**summed_up(kept)._asdict(), "probes": len({row.probe_id for row in found})})
+    session.merge(AccuracyGroup(**names, newest_at=newest_at, content=content))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFilter:
+    """What a page of groups is asked for; None asks for anything. `after` is where the last page ended."""
+
+    families: Sequence[str] | None = None
+    gpus: Sequence[str] | None = None
+    engines: Sequence[str] | None = None
+    versions: Sequence[str] | None = None
+    after: tuple[str, ...] | None = None
+
+
+def find_groups(session: Session, asked: GroupFilter, count: int) -> Sequence[AccuracyGroup]:
+    """At most `count` groups in the order of their names."""
+    group = AccuracyGroup
+    order = (group.family, group.gpu, group.engine, group.version, group.figure)
+    columns: list[tuple[Any, Sequence[str] | None]] = [
+        (group.family, asked.families),
+        (group.gpu, asked.gpus),
+        (group.engine, asked.engines),
+        (group.version, asked.versions),
+    ]
+    conditions: list[ColumnElement[bool]] = [column.in_(words) for column, words in columns if words is not None]
+    if asked.after is not None:
+        conditions.append(tuple_(*order) > asked.after)
+    return session.scalars(select(group).where(*conditions).order_by(*order).limit(count)).all()
+
+
+def by_engine(session: Session) -> list[tuple[str, int, int, float]]:
+    """Of each engine: its groups, how many of them drift, and the median of their typical errors."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for engine, content in session.execute(select(AccuracyGroup.engine, AccuracyGroup.content)):
+        found.setdefault(engine, []).append(json.loads(content))
+    return [
+        (engine, len(groups), sum(g["drifting"] for g in groups), median([g["typical_error"] for g in groups]))
+        for engine, groups in sorted(found.items())
+    ]

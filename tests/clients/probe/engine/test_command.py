@@ -1,0 +1,74 @@
+"""`kvquote-probe engine`: from a running engine to a row that was sent."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kvquote_probe.cli import main
+from kvquote_probe.cli.codes import Code
+from tests.clients.probe.engine.fake_engine import FakeEngine
+from tests.clients.probe.engine.servers import VLLM_0_11, VLLM_0_24, served
+from tests.clients.probe.fake_service import FakeService
+
+ROOT = Path(__file__).parents[4]
+pytestmark = pytest.mark.usefixtures("environment")
+Captured = pytest.CaptureFixture[str]
+
+
+def test_an_engine_is_read_and_its_capacity_sent(engine: FakeEngine, service: FakeService, capsys: Captured) -> None:
+    words = ["engine", engine.url, "--gpu", "NVIDIA L4", "--tensor-parallel", "2", "--url", service.url, "--json"]
+
+    assert main(words) == Code.DONE
+
+    (row,) = service.rows.values()
+    assert json.loads(capsys.readouterr().out) == row
+    assert row["values"] == VLLM_0_24.values
+    assert row["gpu"] == {"name": "NVIDIA L4", "count": 2}
+    assert row["setup"] == {**VLLM_0_24.setup, "tensor_parallel": 2}
+    assert row["software"]["engine_version"] == "0.24.0"
+
+
+def test_the_token_of_the_service_is_not_for_the_engine(
+    engine: FakeEngine, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KVQUOTE_TOKEN", "kvq_secret")
+    monkeypatch.setenv("KVQUOTE_ENGINE_TOKEN", "sk-engine")
+
+    main(["engine", engine.url, "--url", service.url])
+
+    assert engine.tokens == {"Bearer sk-engine"}
+    assert service.headers_seen[0]["Authorization"] == "Bearer kvq_secret"
+
+
+def test_an_engine_that_is_none_is_said(service: FakeService, capsys: Captured) -> None:
+    assert main(["engine", service.url]) == Code.NOTHING
+    assert "is none of vllm" in capsys.readouterr().err
+
+
+def test_a_path_is_no_model_to_tell(engine: FakeEngine, capsys: Captured) -> None:
+    assert main(["engine", engine.url, "--model", "/home/ada/x"]) == Code.NOTHING
+    assert "--model is to be a published name" in capsys.readouterr().err
+
+
+def test_blocks_are_counted_where_a_person_says_that_caches_are_alike(engine: FakeEngine) -> None:
+    engine.pages = served(VLLM_0_11)
+
+    assert main(["engine", engine.url]) == Code.NOTHING
+    assert main(["engine", engine.url, "--uniform-cache"]) == Code.DONE
+
+
+def test_neither_reading_engines_nor_uploading_loads_torch(engine: FakeEngine, service: FakeService) -> None:
+    script = (
+        "import sys\nsys.modules['torch'] = None\nfrom kvquote_probe.cli import main\n"
+        f"codes = [main(words.split()) for words in ('engine {engine.url}', 'upload --url {service.url}', 'status')]\n"
+        "print(codes, [name for name in sys.modules if name.startswith('kvquote_probe.measure')])"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "clients/src")}
+
+    told = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+
+    assert told.stdout.splitlines()[-1] == "[0, 0, 0] []"

@@ -1,0 +1,282 @@
+"""The command `kvquote` against the real application: what it prints, and how it ends."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from kvquote_client import Client, InvalidInput
+from kvquote_client.cli import main
+from tests.clients.test_client import CONFIG
+from tests.golden_files import Golden
+
+QUESTION = ("llama-2-7b", "a100-sxm-80gb", "--context", "4096")
+PRINTED = {
+    "fit": ("fit", *QUESTION),
+    "fit-why": ("fit", *QUESTION, "--why"),
+    "fit-vllm": (
+        *("fit", "llama-3.1-8b-instruct", "h100-sxm-80gb", "--context", "8192"),
+        *("--engine", "vllm", "--engine-version", "0.19.0", "--tp", "2", "--enforce-eager"),
+    ),
+    "fit-does-not-fit": ("fit", "llama-2-70b", "a100-sxm-80gb", "--batch", "4"),
+    "fit-by-memory": ("fit", "llama-2-7b", "--memory-bytes", "24GB", "--context", "1024"),
+    "fit-csv": ("fit", *QUESTION, "--csv"),
+    "traffic": ("traffic", *QUESTION, "--batch", "28", "--curve-batch-sizes", "1,28,64"),
+    "traffic-without-rates": ("traffic", "llama-2-7b", "--memory-bytes", "80e9"),
+    "compare-gpus": ("compare", "llama-2-7b", "a10,a100-sxm-80gb,t4,nope", "--context", "4096"),
+    "compare-models": ("compare", "llama-2-7b,llama-2-70b", "a100-sxm-80gb", "--csv", "--context", "4096"),
+    "gpus": ("gpus", "--vendor", "amd", "--min-memory-bytes", "190GB"),
+    "gpu": ("gpus", "NVIDIA A10"),
+    "models": ("models", "--family", "llama-2"),
+    "instances": ("instances", "--gpu", "l4", "--limit", "3"),
+    "dtypes": ("dtypes", "--kv", "--csv"),
+    "engines": ("engines",),
+}
+
+
+class Ran(NamedTuple):
+    """How a command ended, and what it wrote."""
+
+    status: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Ran]
+
+
+@pytest.fixture
+def kvq(service_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """`kvq("fit", …)`: run the command here, against the real application."""
+    monkeypatch.setenv("KVQUOTE_URL", service_url)
+
+    def run(*words: str) -> Ran:
+        capsys.readouterr()
+        try:
+            status = main(words)
+        except SystemExit as ended:
+            status = int(str(ended.code))
+        out, err = capsys.readouterr()
+        # The served application logs to the same place.
+        own = [line for line in out.splitlines(keepends=True) if '"http_request"' not in line]
+        return Ran(status, "".join(own), err)
+
+    return run
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_a_command_prints_what_it_printed(name: str, kvq: Run, golden: Golden) -> None:
+    ran = kvq(*PRINTED[name])
+
+    assert (ran.status, ran.err) == (0, "")
+    golden(f"cli/{name}", ran.out.splitlines())
+
+
+def test_json_is_the_answer_as_it_came(kvq: Run, kvquote: Client) -> None:
+    answer = kvquote.fit(model="llama-2-7b", gpu="a100-sxm-80gb", context_tokens=4096)
+
+    assert json.loads(kvq("fit", *QUESTION, "--json").out) == answer.raw
+    assert json.loads(kvq("--json", "fit", *QUESTION).out) == answer.raw
+
+
+def test_a_list_as_json_has_its_rows(kvq: Run) -> None:
+    rows = json.loads(kvq("gpus", "--limit", "3", "--json").out)["items"]
+
+    assert [row["id"] for row in rows] == ["a10", "a100-pcie-40gb", "a100-pcie-40gb-mig-1g-10gb"]
+
+
+def test_csv_has_the_rows_of_all_pages(kvq: Run, kvquote: Client) -> None:
+    rows = list(csv.DictReader(io.StringIO(kvq("models", "--csv").out)))
+
+    assert [row["id"] for row in rows] == [model.id for model in kvquote.models.list()]
+
+
+@pytest.mark.parametrize("command", ["fit", "traffic"])
+def test_csv_has_the_same_columns_whatever_the_answer(kvq: Run, command: str) -> None:
+    fitting = kvq(command, *QUESTION, "--csv").out
+    short = kvq(command, "llama-2-70b", "a100-sxm-80gb", "--csv").out
+    nowhere = kvq(command, "llama-2-7b", "--memory-bytes", "80GB", "--csv").out
+    columns = [set(text.partition("\n")[0].split(",")) for text in (fitting, short, nowhere)]
+
+    assert columns[0] == columns[1] == columns[2]
+
+
+def test_the_rows_of_a_curve_are_the_rows_of_its_csv(kvq: Run) -> None:
+    rows = list(csv.DictReader(io.StringIO(kvq("traffic", *QUESTION, "--curve-batch-sizes", "1,8", "--csv").out)))
+
+    assert [row["batch_size"] for row in rows] == ["1", "8"]
+
+
+@pytest.mark.parametrize("required, status", [("28", 0), ("29", 1)])
+def test_require_ends_with_1_where_fewer_can_run(kvq: Run, required: str, status: int) -> None:
+    ran = kvq("fit", *QUESTION, "--require", required)
+
+    assert ran.status == status
+    assert "28" in ran.out
+
+
+def test_require_counts_what_the_engine_runs_and_not_what_memory_holds(kvq: Run) -> None:
+    words = ("fit", *QUESTION, "--engine", "vllm", "--max-sequences-limit", "4")
+
+    assert kvq(*words, "--require", "4").status == 0
+    assert kvq(*words, "--require", "5").status == 1
+
+
+def test_require_is_not_met_by_what_does_not_start(kvq: Run) -> None:
+    ran = kvq("fit", "llama-2-70b", "a100-sxm-80gb", "--require", "1")
+
+    assert ran.status == 1
+    assert "missing" in ran.out
+
+
+@pytest.mark.parametrize("required, status", [("28", 0), ("29", 1)])
+def test_compare_requires_of_one_of_them(kvq: Run, required: str, status: int) -> None:
+    assert (
+        kvq("compare", "llama-2-7b", "a10,a100-sxm-80gb", "--context", "4096", "--require", required).status == status
+    )
+
+
+def test_compare_ends_with_3_where_everything_is_refused(kvq: Run) -> None:
+    ran = kvq("compare", "nope,never", "a10", "--json")
+
+    assert ran.status == 3
+    assert [item["answer"] for item in json.loads(ran.out)["items"]] == [None, None]
+    assert json.loads(ran.out)["items"][0]["problem"]["status"] == 422
+
+
+def test_a_refusal_names_the_option_and_what_is_near(kvq: Run) -> None:
+    ran = kvq("fit", *QUESTION, "--kv-dtype", "fp7")
+
+    assert ran.status == 3
+    assert ran.out == ""
+    assert "  --kv-dtype: " in ran.err
+    assert "fp8" in ran.err
+    assert "request " in ran.err
+
+
+def test_a_refusal_as_json_is_the_problem(kvq: Run) -> None:
+    ran = kvq("gpus", "nope", "--json")
+
+    assert ran.status == 3
+    assert json.loads(ran.out)["status"] == 404
+
+
+def test_what_stands_after_two_dashes_is_asked_as_the_engine_s_command(kvq: Run, asked: list[dict[str, Any]]) -> None:
+    kvq("fit", "--gpu", "h100-sxm-80gb", "--", "vllm", "serve", "a/b", "--max-model-len", "8192", "--x", "a b")
+
+    assert asked == [{"gpu": "h100-sxm-80gb", "command": "vllm serve a/b --max-model-len 8192 --x 'a b'"}]
+
+
+def test_values_are_read_by_what_they_are(kvq: Run, asked: list[dict[str, Any]], tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(CONFIG))
+    kvq(
+        *("fit", "--config", str(config), "--memory-bytes", "74.5GiB", "--reserve-bytes", "4_000_000_000"),
+        *("--no-expert-parallel", "--enforce-eager", "--tensor-split", "1,0.5", "--memory-utilization", "0.9"),
+        *("--parameters", "7e9", "--lengths", '{"prompt_tokens": {"p50": 1}}', "--gpu-count", "2"),
+    )
+
+    assert asked == [
+        {
+            "config": CONFIG,
+            "gpu_count": 2,
+            "expert_parallel": False,
+            "memory_utilization": 0.9,
+            "enforce_eager": True,
+            "tensor_split": [1, 0.5],
+            "memory_bytes": 79_993_765_888,
+            "reserve_bytes": 4_000_000_000,
+            "parameters": 7_000_000_000,
+            "lengths": {"prompt_tokens": {"p50": 1}},
+        }
+    ]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The questions that would have been sent."""
+    questions: list[dict[str, Any]] = []
+
+    def keep(_self: Client, **question: object) -> None:
+        questions.append(question)
+        raise InvalidInput("kept")
+
+    monkeypatch.setattr(Client, "fit", keep)
+    return questions
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("quote",),
+        ("fit", "a", "b", "c"),
+        ("fit", "a", "b", "--kv-dtyp", "x"),
+        ("fit", "a", "b", "--context", "8k"),
+        ("fit", "a", "b", "--context", "0.5"),
+        ("fit", "a", "b", "--context", "inf"),
+        ("fit", "a", "b", "--memory-bytes", "80 stones"),
+        ("fit", "a", "b", "--memory-bytes", ""),
+        ("fit", "a", "b", "--tensor-split", "1,x"),
+        ("fit", "a", "b", "--config", "/nowhere/config.json"),
+        ("fit", "a", "b", "--config", "{broken"),
+        ("fit", "a", "b", "--lengths", "{" * 100_000),
+        ("fit", "a", "b", "--json", "--csv"),
+        ("fit", "a", "b", "--model", "c"),
+        ("fit", "a", "b", "--url", "somewhere"),
+        ("fit", "a", "b", "--url", "http://me:secret@host"),
+        ("fit", "a", "b", "--token", "a b"),
+        ("fit", "a", "b", "--timeout", "0"),
+        ("fit", "a", "b", "--timeout", "nan"),
+        ("fit", "a", "b", "--retries", "-1"),
+        ("fit", "a", "b", "--database", "x.db"),
+        ("fit", "\ud800", "b"),
+        ("fit", "a", "b", "--require", "0"),
+        ("gpus", "--local", "--url", "http://a"),
+        ("gpus", "a10", "--vendor", "nvidia"),
+        ("gpus", "--limit", "0"),
+        ("gpus", "--", "vllm"),
+        ("gpus", ".."),
+    ],
+    ids=lambda words: " ".join(words)[:60].encode("ascii", "replace").decode() or "nothing",
+)
+def test_what_makes_no_sense_ends_with_2_in_a_line_or_two(kvq: Run, words: tuple[str, ...]) -> None:
+    ran = kvq(*words)
+
+    assert ran.status == 2
+    assert ran.out == ""
+    assert ran.err.startswith("kvquote")
+    assert len(ran.err.splitlines()) <= 2
+    assert "secret" not in ran.err
+
+
+def test_a_mistyped_option_is_answered_with_the_nearest(kvq: Run) -> None:
+    assert "did you mean --kv-dtype?" in kvq("fit", "a", "b", "--kv-dtyp=fp8").err
+
+
+@pytest.mark.parametrize("words", [("--help",), ("fit", "--help"), ("gpus", "--help"), ("--version",)], ids=" ".join)
+def test_help_is_printed(kvq: Run, words: tuple[str, ...]) -> None:
+    ran = kvq(*words)
+
+    assert ran.status == 0
+    assert "kvquote" in ran.out
+
+
+def test_every_name_of_a_question_is_an_option(kvq: Run) -> None:
+    from kvquote_client.question import TrafficQuestion
+
+    shown = kvq("traffic", "--help").out
+
+    assert [n for n in TrafficQuestion.__annotations__ if f"--{n.replace('_', '-')}" not in shown] == []
+
+
+def test_a_service_that_is_not_there_ends_with_4_and_says_what_to_do(kvq: Run) -> None:
+    ran = kvq("fit", *QUESTION, "--url", "http://127.0.0.1:1", "--retries", "0")
+
+    assert ran.status == 4
+    assert "Connection refused" in ran.err
+    assert "--local" in ran.err
