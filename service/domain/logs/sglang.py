@@ -108,7 +108,7 @@ def settle(start: Start) -> None:
     for process, names in start.heard.items():
         _first_loading(start, names, drafts=drafts)
         _cache(start, process, names, drafts=drafts)
-        _states(names)
+        _states(start, names, drafts=drafts)
 
 
 def _drafts(start: Start) -> bool | None:
@@ -216,8 +216,11 @@ def _is_less_than_gone(start: Start, names: dict[str, list[Heard]], pool: Pool) 
     return gone > int(pool.bytes.value) * _MOST_BESIDE + _TABLES_BYTES
 
 
-def _states(names: dict[str, list[Heard]]) -> None:
+def _states(start: Start, names: dict[str, list[Heard]], *, drafts: bool | None) -> None:
     """Recurrent states are the convolution's and the scan's, and those of tokens that a drafter guesses."""
+    if drafts is not False and "conv_bytes" in names and "drafted_ssm_bytes" not in names:
+        start.leave_out("state_bytes", "states of guessed tokens may stand behind them", names["conv_bytes"][0].line)
+        return
     parts = [names.pop(name) for name in _STATES if name in names]
     if parts and all(len(times) == 1 for times in parts):
         found = [times[0] for times in parts]

@@ -37,6 +37,13 @@ class TestSglang:
             self.POOL.format(free=free),
         ]
 
+    def test_states_of_guessed_tokens_are_missed_where_there_is_a_drafter(self) -> None:
+        states = "Mamba Cache is allocated. max_mamba_cache_size: 43, conv_state size: 0.50GB, ssm_state size: 1.50GB"
+        alone, drafted = self.lines(), self.lines(spec="'NEXTN'")
+
+        assert said(read([*alone[:3], states, *alone[3:]]), "state_bytes") == 2 * GIB
+        assert "guessed" in reasons(read([*drafted, states]), "state_bytes")
+
     def test_keys_and_values_are_one_cache(self) -> None:
         assert said(read(self.lines()), "kv_cache_bytes") == 4 * GIB
 
