@@ -23,7 +23,9 @@ _CHARSETS: Final = {
     "utf-8": "utf-8",
     "utf8": "utf-8",
     "us-ascii": "utf-8",
-    "utf-16": "utf-16",
+    # Without a byte order mark it is that of Windows.
+    "utf-16": "utf-16-le",
+    "utf-16le": "utf-16-le",
     "iso-8859-1": "latin-1",
     "windows-1252": "cp1252",
 }

@@ -46,6 +46,7 @@ _LINES = {"schema": {"type": "string", "description": "Lines of a container's lo
 @logs.named(
     "postLog",
     summary="Read a start-up log",
+    parameters=[{"in": "query", "schema": FIT_QUERY}],
     requestBody={"content": {"text/plain": _TEXT, "application/x-ndjson": _LINES}},
 )
 def post_log() -> Response:
@@ -59,6 +60,8 @@ def post_log() -> Response:
     reading = read(body.lines)
     if reading.engine is None:
         raise ValidationError(Fault("/log", _nothing_found(reading.lines)))
+    if given.get("engine", reading.engine) != reading.engine:
+        raise ValidationError(Fault("/engine", f"The log is one of {reading.engine}, not of {given['engine']}."))
     return posted(log_answer(reading, given, catalog_at(given.get("as_of"))))
 
 

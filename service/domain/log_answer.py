@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from service.domain.echo import NAMES as QUESTION_NAMES
 from service.domain.engines.sglang.capacity import pool_bytes
-from service.domain.errors import QuoteError
+from service.domain.errors import QuoteError, ValidationError
 from service.domain.log_question import implied
 from service.domain.logs import NAMES
 from service.domain.question import resolve
 from service.domain.quote import fit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from service.domain.errors import Fault
     from service.domain.logs import LogReading, Said
     from service.domain.question import Catalog
 
@@ -32,6 +34,12 @@ _PARTS = {
 }
 """What the log calls a part, the first that it says, and the parts of a ledger that are the same memory."""
 
+_FROM_FREE_MEMORY = frozenset({"sglang", "tensorrt-llm"})
+_ALLOCATES_WHAT_IS_ASKED = frozenset({"llama.cpp"})
+
+_SECRETS = re.compile(r"(?:^|_)(?:api_?key|key|token|secret|password)$", re.ASCII | re.IGNORECASE)
+_SHOWN = 200
+
 _COUNTS = ("kv_capacity_tokens", "max_concurrency", "blocks", "block_tokens")
 
 
@@ -40,9 +48,10 @@ def log_answer(reading: LogReading, given: Mapping[str, Any], catalog: Catalog) 
 
     `given` goes before the log. A question that cannot be answered leaves the quote null, with the reason.
     """
-    found = implied(reading)
+    found = implied(reading, given, catalog)
     asked, warnings = _asked(found.asked, given, catalog)
-    quote, unquoted = _quote(asked, catalog)
+    beyond = [fault for fault in found.beyond if fault.pointer[1:] not in given]
+    quote, unquoted = _quote(asked, beyond, catalog)
     return {
         "engine": {"name": reading.engine, "version": reading.version},
         "said": {name: _value(reading.said.get(name)) for name in NAMES},
@@ -57,7 +66,7 @@ def log_answer(reading: LogReading, given: Mapping[str, Any], catalog: Catalog) 
             for rank in reading.ranks
         ],
         "refusal": None if reading.refusal is None else reading.refusal._asdict(),
-        "settings": dict(reading.settings),
+        "settings": {name: _shown(value) for name, value in reading.settings.items() if not _SECRETS.search(name)},
         "start": {
             "number": reading.starts,
             "first_line": reading.begins,
@@ -92,8 +101,12 @@ def _asked(found: Mapping[str, Any], given: Mapping[str, Any], catalog: Catalog)
     return {**kept, **given}, [f"The log says {name}, which is not asked of this engine." for name in beyond]
 
 
-def _quote(asked: Mapping[str, Any], catalog: Catalog) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+def _quote(
+    asked: Mapping[str, Any], beyond: Sequence[Fault], catalog: Catalog
+) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     try:
+        if beyond:
+            raise ValidationError(*beyond)
         return fit(resolve(asked, catalog), catalog), None
     except QuoteError as error:
         faults = [{"pointer": f.pointer, "detail": f.detail, "nearest": list(f.nearest)} for f in error.faults]
@@ -103,6 +116,10 @@ def _quote(asked: Mapping[str, Any], catalog: Catalog) -> tuple[dict[str, Any] |
 def _taken(asked: Mapping[str, Any], given: Mapping[str, Any], quote: Mapping[str, Any] | None) -> dict[str, str]:
     known = dict(quote["taken"]) if quote else dict.fromkeys(asked, "request")
     return known | {name: FROM_THE_LOG for name in asked if name not in given}
+
+
+def _shown(value: Any) -> Any:  # noqa: ANN401  # a plain value
+    return value[:_SHOWN] if isinstance(value, str) else value
 
 
 def _value(said: Said | None) -> Any:  # noqa: ANN401  # as the name's type
@@ -120,24 +137,32 @@ def _comparison(reading: LogReading, asked: Mapping[str, Any], quote: Mapping[st
         for name, (saying, quoted) in _PARTS.items():
             said = next((_value(reading.said[each]) for each in saying if each in reading.said), None)
             found = [parts[each] for each in quoted if each in parts]
+            if name == "kv_cache" and reading.engine in _ALLOCATES_WHAT_IS_ASKED:
+                found = _asked_cache(reading, quote)
             if said is not None and found:
                 rows.append(_row(name, said, sum(found)))
     return rows + _by_rule(reading, asked, quote)
 
 
+def _asked_cache(reading: LogReading, quote: Mapping[str, Any]) -> list[int]:
+    """The cache of as many sequences as the log's tokens are, for an engine that takes no more than it is asked for."""
+    tokens = _value(reading.said.get("kv_capacity_tokens"))
+    length = quote["question"]["context_limit_tokens"]
+    return [] if tokens is None or tokens < length else [quote["rank"]["kv_bytes_per_sequence"] * (tokens // length)]
+
+
 def _by_rule(reading: LogReading, asked: Mapping[str, Any], quote: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     """The cache as the engine's rule gives it from the free memory that the log says."""
+    if reading.engine not in _FROM_FREE_MEMORY:
+        return []
     share = asked.get("memory_utilization") or (quote["question"]["memory_utilization"] if quote else None)
     before, after = (_value(reading.said.get(name)) for name in ("free_before_bytes", "free_after_bytes"))
     if share is None or after is None or (before is None and reading.engine == "sglang"):
         return []
-    if reading.engine == "sglang":
-        pool = pool_bytes(before, after, share)
-    elif reading.engine == "tensorrt-llm":
-        pool = int(after * Fraction(str(share)))
-    else:
-        return []
-    return [_row("kv_cache_from_free_memory", _value(reading.said.get("kv_cache_bytes")), pool)]
+    pool = pool_bytes(before, after, share) if reading.engine == "sglang" else int(after * Fraction(str(share)))
+    cache = _value(reading.said.get("kv_cache_bytes"))
+    beside = sum(_value(reading.said.get(name)) or 0 for name in ("state_bytes", "draft_cache_bytes"))
+    return [_row("kv_cache_from_free_memory", None if cache is None else cache + beside, pool)]
 
 
 def _row(part: str, said: int | None, quoted: int) -> dict[str, Any]:
@@ -156,7 +181,7 @@ def _counts(reading: LogReading, quote: Mapping[str, Any] | None) -> list[dict[s
     rows = []
     for name in _COUNTS:
         said, quoted = _value(reading.said.get(name)), quote and quote[name]
-        if said is not None and quoted is not None:
+        if said is not None and quoted is not None and reading.engine not in _ALLOCATES_WHAT_IS_ASKED:
             relative = (quoted - said) / said if said else None
             rows.append(
                 {"name": name, "said": said, "quoted": quoted, "difference": quoted - said, "relative": relative}

@@ -5,117 +5,126 @@ Only settings are taken, never what the engine measured: the quote is to be comp
 
 from __future__ import annotations
 
-import re
+import ast
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from service.domain.engines.plain import ENGINES
+from service.domain.commands import understand
+from service.domain.commands.models import pointed, settle_weights
+from service.domain.errors import Fault, QuoteError
+from service.domain.spans import SPANS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from service.domain.commands import Understood
+    from service.domain.engines import ServingEngine
     from service.domain.logs import LogReading
+    from service.domain.question import Catalog
 
-_HUB_FOLDER = re.compile(r"models--(?P<owner>[\w.-]{1,100}?)--(?P<name>[\w.-]{1,150})", re.ASCII)
-_SHARD = re.compile(r"-\d{5}-of-\d{5}\Z", re.ASCII)
-_SAME = (
-    *("gpu", "tensor_parallel", "pipeline_parallel", "data_parallel", "memory_utilization", "max_batched_tokens"),
-    *("max_sequences_limit", "memory_bytes", "block_tokens"),
-)
-_CONTEXT = ("context_limit_tokens", "concurrency_context_tokens")
-_PRINTED = {
-    "vllm": {
-        "enforce_eager": "enforce_eager",
-        "enable_prefix_caching": "prefix_caching",
-        "async_scheduling": "async_scheduling",
-        "enable_expert_parallel": "expert_parallel",
-        "decode_context_parallel_size": "decode_context_parallel",
-        "kv_cache_memory_bytes": "kv_cache_bytes",
-        "attention_backend": "attention_backend",
-        "max_loras": "max_loras",
-        "max_lora_rank": "max_lora_rank",
-    },
-    "sglang": {
-        "attention_backend": "attention_backend",
-        "speculative_num_draft_tokens": "speculative_tokens",
-    },
-    "llama.cpp": {},
-    "tensorrt-llm": {},
+_LAYOUT = ("tensor_parallel", "pipeline_parallel", "data_parallel")
+_RESOLVED = {
+    "vllm": (*_LAYOUT, "memory_utilization", "max_batched_tokens", "max_sequences_limit", "memory_bytes", "gpu"),
+    # The printed number of running requests is a formula's, and changes what the fraction of memory would be.
+    "sglang": (*_LAYOUT, "memory_utilization", "max_batched_tokens"),
+    "tensorrt-llm": ("memory_utilization", "max_batched_tokens", "max_sequences_limit", "block_tokens", "memory_bytes"),
+    "llama.cpp": ("gpu", "gpu_layers", "parallel_slots"),
 }
-_LESS_THAN_A_SETTING = frozenset({"llama.cpp"})
-"""Engines whose sizes are not settings but what was made of them."""
+"""What lines beside the printed settings say of settings, by engine."""
 
-_WIDE = {"float32": "fp32", "float": "fp32"}
+_CONTEXT = ("context_limit_tokens", "concurrency_context_tokens")
+_WITHOUT_RELEASES = frozenset({"llama.cpp"})
+_NOT_OF_THE_ENGINE = frozenset({"model_tag", "subparser", "dispatch_function", "max_seq_len", "device_config"})
+"""Names of printed lists that are no flags: how the command was started, and what stands elsewhere too."""
+
+_SHOWN = 8
 
 
 class Implied(NamedTuple):
-    """Names of a question with their values, and what of the printed settings has no name."""
+    """Names of a question with their values, what no question may have, and what of the settings has no name."""
 
     asked: dict[str, Any]
+    beyond: tuple[Fault, ...]
     warnings: tuple[str, ...]
 
 
-def implied(reading: LogReading) -> Implied:
-    """What the log asks; its model and GPU by the names that the log prints."""
-    asked: dict[str, Any] = {"engine": reading.engine}
-    if reading.version and reading.engine != "llama.cpp":
-        asked["engine_version"] = reading.version
+def implied(reading: LogReading, given: Mapping[str, Any], catalog: Catalog) -> Implied:
+    """What the log asks beside the names that are given; its model and GPU by the names that the log prints."""
     said = {name: value.value for name, value in reading.said.items()}
+    asked: dict[str, Any] = {"engine": reading.engine}
+    if reading.version and reading.engine not in _WITHOUT_RELEASES:
+        asked["engine_version"] = reading.version
     if "model" in said:
-        asked["model"] = model_name(str(said["model"]))
-    asked |= {name: said[name] for name in _SAME if name in said}
-    asked |= _lengths(said)
-    asked |= _formats(reading, said)
-    asked |= _printed(reading)
-    if reading.engine in _LESS_THAN_A_SETTING:
-        asked.pop("max_batched_tokens", None)
-    return Implied({name: value for name, value in asked.items() if value is not None}, tuple(_unknown(reading)))
-
-
-def model_name(printed: str) -> str:
-    """The name that a catalog knows, of a hub id or of where its files lie."""
-    found = _HUB_FOLDER.search(printed)
-    if found:
-        return f"{found['owner']}/{found['name']}"
-    if printed.count("/") <= 1 and not printed.startswith(("/", ".", "~")) and not printed.endswith(".gguf"):
-        return printed
-    name = printed.rstrip("/").rpartition("/")[2]
-    return _SHARD.sub("", name.removesuffix(".gguf"))
-
-
-def _lengths(said: Mapping[str, Any]) -> dict[str, Any]:
-    length = next((said[name] for name in _CONTEXT if isinstance(said.get(name), int)), None)
-    return {} if length is None else {"context_tokens": length, "context_limit_tokens": length}
-
-
-def _formats(reading: LogReading, said: Mapping[str, Any]) -> dict[str, Any]:
-    """Number formats that the engine was told; the checkpoint's own are its entry's to say."""
-    found: dict[str, Any] = {}
-    if said.get("compute_dtype") in _WIDE:
-        found["weight_dtype"] = _WIDE[said["compute_dtype"]]
-    if said.get("weight_dtype") == "fp8" and "quantization" in reading.settings:
-        found["weight_dtype"] = "fp8"
-    cache = said.get("kv_dtype")
-    if isinstance(cache, str) and cache not in {"auto", "None"}:
-        found["kv_dtype"] = cache
-    return found
-
-
-def _printed(reading: LogReading) -> dict[str, Any]:
-    found = {
-        ours: reading.settings[theirs]
-        for theirs, ours in _PRINTED.get(reading.engine or "", {}).items()
-        if reading.settings.get(theirs) is not None
+        asked["model"] = pointed(str(said["model"])).name
+    warnings: list[str] = []
+    engine = _engine(reading, catalog)
+    if engine is not None and reading.settings:
+        asked |= _understood(reading, engine, {**asked, **given}, catalog, warnings)
+    asked |= {
+        name: said[name] for name in _RESOLVED.get(reading.engine or "", ()) if name in said and name not in asked
     }
-    if reading.engine == "sglang" and reading.settings.get("enable_dp_attention") is True:
-        found["attention_data_parallel"] = reading.settings.get("dp_size")
-        found["data_parallel"] = None
-    return found
+    if "attention_data_parallel" in asked:
+        asked.pop("data_parallel", None)
+    length = next((said[name] for name in _CONTEXT if isinstance(said.get(name), int)), None)
+    if length is not None:
+        asked |= {"context_tokens": length, "context_limit_tokens": length}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    beyond = [name for name, value in asked.items() if not _is_within(name, value)]
+    faults = [
+        Fault(f"/{name}", f"The log says {name} {asked.pop(name)!s:.40}, which no question has.") for name in beyond
+    ]
+    return Implied(asked, tuple(faults), tuple(warnings))
 
 
-def _unknown(reading: LogReading) -> list[str]:
-    shown = [name for name in ("speculative_config", "kv_transfer_config") if name in reading.nested_settings]
-    return [f"{name} is set and was not taken into the question." for name in shown]
+def _is_within(name: str, value: object) -> bool:
+    """Whether a question may have the value: what a log says goes through no schema."""
+    span = SPANS.get(name)
+    if span is None or not isinstance(value, (int, float)):
+        return True
+    return (span.least < value if span.above_least else span.least <= value) and value <= span.greatest
 
 
-QUOTED_ENGINES = frozenset(_PRINTED) & frozenset(ENGINES)
-"""Engines whose settings are understood."""
+def _engine(reading: LogReading, catalog: Catalog) -> ServingEngine | None:
+    try:
+        engine: Any = catalog.engine(str(reading.engine))
+    except QuoteError:
+        return None
+    return engine if hasattr(engine, "flags") else None
+
+
+def _understood(
+    reading: LogReading, engine: ServingEngine, asked: Mapping[str, Any], catalog: Catalog, warnings: list[str]
+) -> dict[str, Any]:
+    """The printed settings as names of a question; what is not known or not modelled is a warning."""
+    nested = {name: _evaluated(text) for name, text in reading.nested_settings.items()}
+    printed = {**reading.settings, **{name: value for name, value in nested.items() if isinstance(value, dict)}}
+    settings = {name: value for name, value in printed.items() if name not in _NOT_OF_THE_ENGINE and value is not None}
+    found = understand(engine, settings, reading.version)
+    unknown = [fault.detail for fault in found.wrong]
+    _settle_weights(found, engine, asked, catalog)
+    warnings += [fault.detail for fault in found.refused]
+    warnings += found.warnings
+    if unknown:
+        more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
+        warnings.append(f"Not understood of the printed settings: {' '.join(unknown[:_SHOWN])}{more}")
+    found.settings.pop("model", None)
+    return {name: value for name, value in found.settings.items() if not name.startswith("_")}
+
+
+def _settle_weights(found: Understood, engine: ServingEngine, asked: Mapping[str, Any], catalog: Catalog) -> None:
+    """Settle what the settings say of the weights, where the model is known; else the checkpoint's own are taken."""
+    name = asked.get("model")
+    try:
+        named = None if name is None or "config" in asked else catalog.named_model(str(name))
+    except QuoteError:
+        named = None
+    if named is not None:
+        settle_weights(found, named, catalog, engine.flags.quantization, asked)
+
+
+def _evaluated(text: str) -> object:
+    """A printed dictionary of plain values; None where it holds objects of the engine's own."""
+    try:
+        value: object = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return value

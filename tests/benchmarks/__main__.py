@@ -21,6 +21,7 @@ from tests.benchmarks import (
     in_process,
     large_catalog,
     latency,
+    logs,
     memory,
     over_http,
     probe,
@@ -43,6 +44,7 @@ SECTIONS: dict[str, Section] = {
     "memory": memory.measure,
     "start": starting.measure,
     "catalog": large_catalog.measure,
+    "logs": logs.measure,
     "client": client.measure,
     "probe": probe.measure,
 }

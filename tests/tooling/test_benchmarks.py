@@ -24,6 +24,7 @@ BARRED = {
     "latency": 1,
     "memory": 2,
     "start": 3,
+    "logs": 6,
     "catalog": 10,
     "client": 2,
     "probe": 2,

@@ -37,6 +37,9 @@ _ABOUT = {
     "graph_bytes": "Taken by captured graphs.",
     "graph_estimate_bytes": "Set aside for graphs before they were captured.",
     "kv_cache_bytes": "The cache of the rank; the smallest, where ranks differ.",
+    "gpu_layers": "Layers on GPUs, the output counted as one.",
+    "parallel_slots": "Sequences that have a slot.",
+    "draft_cache_bytes": "The cache of a drafter.",
     "state_bytes": "Recurrent states in a pool of their own.",
 }
 
@@ -131,7 +134,7 @@ class LogComparison(AnswerSchema):
     """One part of a rank's memory, said and quoted."""
 
     part = text(
-        "weights, activations, other, graphs, state, kv_cache, or kv_cache_from_free_memory: by the engine's rule."
+        "weights, activations, other, graphs, state, kv_cache, or kv_cache_from_free_memory: every cache by the rule."
     )
     said_bytes = whole("null where the log does not say it.", null=True)
     quoted_bytes = whole("What the quote has.")

@@ -10,11 +10,14 @@ from collections.abc import Iterable, Mapping
 
 from .forms import Value
 from .lines import Process
-from .starts import Heard, Start
+from .starts import CAPACITY, Heard, Start
 from .words import OF_A_RANK, OF_THE_ENGINE, LeftOut, Rank, Said
 
 _OF_A_REPLICA = frozenset({"kv_capacity_tokens", "blocks", "max_concurrency"})
 _DERIVED = frozenset({"version", *OF_THE_ENGINE, *OF_A_RANK})
+
+_COUNTED = ("_bytes", "_tokens", "blocks", "_concurrency", "_limit", "_layers", "_slots")
+_GREATEST = 1 << 50
 
 Spoken = dict[Process, dict[str, Heard]]
 
@@ -26,13 +29,21 @@ class Decision:
         start.grammar.settle(start)
         self.start = start
         self.left_out: list[LeftOut] = []
-        self.spoken = self._spoken()
         self.said: dict[str, Said] = {}
-        self._take_engine()
-        self._take_ranks()
-        self.ranks = self._ranks()
+        self.ranks: list[Rank] = []
+        self.mixed = ""
+        self.spoken = self._spoken()
+        self.mixed = self.mixed or self._too_many_ranks() or self._went_on() or start.grammar.mixed(start)
+        if self.mixed:
+            self._leave_out_everything()
+        else:
+            self._take_engine()
+            self._take_ranks()
+            self.ranks = self._ranks()
         said = set(self.said) | {name for rank in self.ranks for name in rank.said}
         self.left_out += [each for each in start.left_out if not set(each.what.split(", ")) <= said]
+        if start.version() is not None and not self.mixed:
+            self.left_out = [each for each in self.left_out if each.what != "version"]
 
     def _spoken(self) -> Spoken:
         """One value for each process and name."""
@@ -68,19 +79,46 @@ class Decision:
 
     def _of_process(self, process: Process, names: Mapping[str, list[Heard]]) -> dict[str, Heard]:
         kept: dict[str, Heard] = {}
-        contradicted = False
         for name, times in names.items():
             heard, reason = self._one(name, times)
+            if heard is not None and _is_impossible(name, heard.value):
+                heard, reason = None, "no device and no cache has such a size"
             if heard is not None:
                 kept[name] = heard
             else:
-                contradicted = contradicted or (name in self.start.grammar.core and "differ" in reason)
+                if name in self.start.grammar.core and "differ" in reason:
+                    self.mixed = f"{process.label or 'a process without a name'} says two things of {name}"
                 self.left_out.append(LeftOut(name, reason, times[-1].line))
-        if not contradicted:
-            return kept
-        who = process.label or "a process without a name"
-        self._leave_out_all({name: [heard] for name, heard in kept.items()}, f"two starts are mixed in what {who} says")
-        return {}
+        return kept
+
+    def _too_many_ranks(self) -> str:
+        """Whether more processes say what ranks say than the settings start."""
+        world, replicas = self.start.world(), self.start.grammar.replicas(self.start)
+        grammar = self.start.grammar
+        engines = grammar.engine_labels or ("an engine",)
+        ranks = [
+            process
+            for process, names in self.spoken.items()
+            if any(name in OF_A_RANK for name in names)
+            or (process.label.startswith(grammar.labelled) and not process.label.startswith(engines))
+        ]
+        if world is None or replicas is None or len(ranks) <= world * replicas:
+            return ""
+        return f"{len(ranks)} processes speak as ranks, of {world * replicas} that the settings start"
+
+    def _went_on(self) -> str:
+        """Whether a cache was made after the engine had given up."""
+        refused = min((refusal.line for refusal in self.start.refusals), default=None)
+        made = [heard.line for name in CAPACITY for _, heard in self.start.values(name)]
+        return "a cache was made after the engine had given up" if refused and max(made, default=0) > refused else ""
+
+    def _leave_out_everything(self) -> None:
+        reason = f"two starts are mixed: {self.mixed}"
+        everything = [pair for names in self.spoken.values() for pair in names.items()]
+        lines = {name: said.line for name, said in self.start.settings_said().items()}
+        lines |= {name: heard.line for name, heard in everything if name in _DERIVED}
+        self.left_out += [LeftOut(name, reason, line) for name, line in lines.items()]
+        self.spoken = {}
 
     def _one(self, name: str, times: list[Heard]) -> tuple[Heard | None, str]:
         sure = sorted((heard for heard in times if heard.sure), key=lambda heard: heard.rounding)
@@ -213,6 +251,10 @@ def _labels_of_two(processes: Iterable[Process]) -> frozenset[tuple[str, str]]:
         if seen.setdefault(key, process.pid) != process.pid:
             twice.add(key)
     return frozenset(twice)
+
+
+def _is_impossible(name: str, value: Value) -> bool:
+    return name.endswith(_COUNTED) and isinstance(value, (int, float)) and not 0 <= value <= _GREATEST
 
 
 def _alike(heard: Heard, other: Heard) -> bool:

@@ -45,6 +45,10 @@ def _replicas(start: Start) -> int | None:
     return start.layout_of("data_parallel")
 
 
+def _unmixed(_start: Start) -> str:
+    return ""
+
+
 @dataclass(frozen=True)
 class Grammar:
     """One engine.
@@ -65,6 +69,8 @@ class Grammar:
     """What is said once for all starts."""
     settle: Callable[[Start], None] = _nothing
     """Puts together what several lines say of one value, before anything is decided."""
+    mixed: Callable[[Start], str] = _unmixed
+    """What shows that lines of two starts are mixed; empty where nothing does."""
     said_by_first: Callable[[Start, str], bool] = _never
     """Whether the release prints a rank's value for the first rank alone."""
     alone: Callable[[Start, Process], bool] = lambda start, process: not process.label  # noqa: ARG005
@@ -73,6 +79,8 @@ class Grammar:
     """How many times the ranks of one replica there are; None where it is not known."""
     drafting: frozenset[str] = frozenset()
     """Lines after which all is of a draft model."""
+    worth: tuple[str, ...] = ()
+    """What a line has that is worth saying that it was not understood; any line is, where this is empty."""
     core: frozenset[str] = frozenset({"weight_bytes", "kv_cache_bytes", "memory_bytes", "kv_capacity_tokens", "blocks"})
     """What a process says once in a start; where it says two things, two starts are mixed."""
     labelled: tuple[str, ...] = ()

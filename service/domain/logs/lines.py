@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 LONGEST = 1 << 20
 """Characters of a line that are looked at; what is longer is cut there."""
@@ -118,10 +118,8 @@ class Unpacked:
 
 def _message(raw: str) -> tuple[str | None, str]:
     try:
-        value = json.loads(raw)
+        value: dict[str, Any] = json.loads(raw)
     except (ValueError, RecursionError):
-        return None, ""
-    if not isinstance(value, dict):
         return None, ""
     inner = value.get("fields")
     for holder in (value, inner) if isinstance(inner, dict) else (value,):
@@ -156,32 +154,58 @@ _SGLANG = re.compile(
     re.ASCII,
 )
 _MPI = re.compile(r"\[(?:RANK |rank ?|1,)(?P<rank>\d{1,5})\](?:<std(?:out|err)>:?)?", re.ASCII)
+# What may stand between a process's name and its message: level, time, place in the code, the name of an error.
+_BETWEEN = re.compile(
+    r"[ \t:]{0,8}(?:\[[^\[\]]{1,60}\][ \t]{0,4}){0,4}(?:(?:INFO|DEBUG|WARNING|ERROR|I|W|E)\b[ \t]{0,4})?"
+    r"(?:\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,6})?[ \t]{1,4})?(?:\[?[\w/.-]{1,80}:\d{1,6}[\]:]?[ \t]{1,4})?"
+    r"(?:[\w.]{1,60}(?:Error|Exception): )?(?:Engine \d{1,4}: )?\Z",
+    re.ASCII,
+)
 _PLACES = re.compile(r"(?P<axis>DP|PP|TP)(?P<number>\d{1,5})", re.ASCII)
 _NUMBERED = re.compile(r"(?:rank=|EngineCore_|APIServer_)(?P<number>\d{1,5})", re.ASCII)
 _SOURCE = re.compile(r"[\w./-]{1,100}\.(?:py|go|cpp|cu|cc):\d{1,6}\]", re.ASCII)
 _LEVEL = re.compile(r"\b(?:INFO|DEBUG|WARNING|ERROR|CRITICAL)\b", re.ASCII)
 _CUT_TAG = re.compile(r"(?<!<std)(?:out|err)>:|^(?:ut|rr|t|r)?>:", re.ASCII)
+_LONGEST_HEAD = 4000
 _CLOSERS = {")": "(", "]": "["}
 
 
 def writer(head: str, source: str) -> Process | None:
     """Who wrote a line that begins with `head`; None where the head was cut inside such a name."""
-    if not _balanced(head) or _CUT_TAG.search(head) or (".py:" in head and not _LEVEL.search(head)):
+    if (
+        len(head) > _LONGEST_HEAD
+        or not _balanced(head)
+        or _CUT_TAG.search(head)
+        or (".py:" in head and not _LEVEL.search(head))
+    ):
         return None
-    if "(" in head:
-        found = _VLLM.search(head)
-        if found:
-            return _vllm_process(found, source)
-    if "[" in head:
-        found = _SGLANG.search(head)
-        if found:
-            label = (found["label"] or f" gpu{found['gpu']}").strip()
-            places = _places(label)
-            return Process(label, "", places.get("TP", _whole(found["gpu"])), places.get("DP"), source)
-        found = _MPI.search(head)
-        if found:
-            return Process(f"rank {found['rank']}", "", int(found["rank"]), None, source)
+    for sign, names, process in (
+        (")", _VLLM, _vllm_process),
+        ("]", _SGLANG, _sglang_process),
+        ("]", _MPI, _mpi_process),
+    ):
+        found = _last(names, head) if sign in head else None
+        if found is not None:
+            return process(found, source) if _BETWEEN.match(head, found.end()) else None
     return Process(source=source)
+
+
+def _last(names: re.Pattern[str], head: str) -> re.Match[str] | None:
+    """The last name, since the line before may have lost its end."""
+    found = None
+    for found in names.finditer(head):  # noqa: B007  # the last one is kept
+        pass
+    return found
+
+
+def _sglang_process(found: re.Match[str], source: str) -> Process:
+    label = (found["label"] or f" gpu{found['gpu']}").strip()
+    places = _places(label)
+    return Process(label, "", places.get("TP", _whole(found["gpu"])), places.get("DP"), source)
+
+
+def _mpi_process(found: re.Match[str], source: str) -> Process:
+    return Process(f"rank {found['rank']}", "", int(found["rank"]), None, source)
 
 
 def _vllm_process(found: re.Match[str], source: str) -> Process:

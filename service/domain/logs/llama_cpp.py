@@ -16,13 +16,15 @@ from .starts import Heard, Start
 _LOGS = "public start-up logs"
 _CONTEXTS = ("llama_context", "llama_new_context_with_model", "llama_init_from_model")
 _CACHES = ("llama_kv_cache_init", "llama_kv_cache_unified", "llama_kv_cache")
+# The older `llm_load_tensors` ends in it.
+_LOADING = ("load_tensors",)
 _STATES = ("llama_memory_recurrent", "llama_kv_cache_recurrent")
 
 FORMS = (
     form("build: {version:count} ({:word}) with {*}", "b3600", _LOGS),
     form("build = {version:count} ({:word})", "b1000", _LOGS),
-    form("found {gpu_count:count} <CUDA|ROCm|HIP> devices[ (Total VRAM: {:mib})]:", "b1000", _LOGS),
-    form("Found {gpu_count:count} Vulkan devices:", "b2000", _LOGS),
+    form("ggml_cuda_init: found {gpu_count:count} <CUDA|ROCm|HIP> devices[ (Total VRAM: {:mib})]:", "b1000", _LOGS),
+    form("ggml_vulkan: Found {gpu_count:count} Vulkan devices:", "b2000", _LOGS),
     form("using device {device:word} ({gpu:named}) [({:named}) ]- {free_before_bytes:mib} free", "b4000", _LOGS),
     form(
         "llama_model_loader: loaded meta data with {:count} key-value pairs and {:count} tensors from {model:quoted}"
@@ -31,15 +33,12 @@ FORMS = (
         _LOGS,
     ),
     form("loading draft model {*}", "b4500", _LOGS),
+    *(form(f"{part}: {{device:word}} [model ]buffer size = {{weight_bytes:mib}}", "b1500", _LOGS) for part in _LOADING),
     *(
-        form(f"{part}: {{device:word}} [model ]buffer size = {{weight_bytes:mib}}", "b1500", _LOGS)
-        for part in ("load_tensors", "llm_load_tensors")
+        form(f"{part}: offloaded {{gpu_layers:count}}/{{all_layers:count}} layers to GPU", "b1500", _LOGS)
+        for part in _LOADING
     ),
-    *(
-        form(f"{part}: offloaded {{:count}}/{{all_layers:count}} layers to GPU", "b1500", _LOGS)
-        for part in ("load_tensors", "llm_load_tensors")
-    ),
-    *(form(f"{part}: offload<ing|ed> {{*}}", "b1500", _LOGS) for part in ("load_tensors", "llm_load_tensors")),
+    *(form(f"{part}: offload<ing|ed> {{*}}", "b1500", _LOGS) for part in _LOADING),
     *(form(f"{part}: {{device:word}} KV buffer size = {{cache_bytes:mib}}", "b1500", _LOGS) for part in _CACHES),
     *(form(f"{part}: {{device:word}} <RS|KV> buffer size = {{states_bytes:mib}}", "b5500", _LOGS) for part in _STATES),
     *(
@@ -125,7 +124,10 @@ def _is_whole(start: Start) -> bool:
         return False
     if layers and not _held_tokens(start) & {heard.value for _, heard in start.values("cells_asked")}:
         return False
-    if not (caches and before and behind) or announced not in {0, sizes}:
+    # A context is made once, of layers that were loaded once; else two logs are mixed.
+    if len(before) != 1 or sum(1 for _ in start.values("all_layers")) > 1:
+        return False
+    if not (caches and behind) or announced not in {0, sizes}:
         return False
     return min(before) < min(caches) and max(caches) < max(behind)
 
@@ -159,9 +161,13 @@ def _tokens(start: Start) -> None:
     """Cells of the longest cache, in all streams; `n_ctx` at a line's end is confirmed by them."""
     held = _held_tokens(start)
     for names in start.heard.values():
-        for name in ("cells", "streams", "slots", "layers", "all_layers"):
+        if "slots" in names:
+            names["parallel_slots"] = names.pop("slots")
+        for name in ("cells", "streams", "layers", "all_layers"):
             names.pop(name, None)
         asked = names.pop("cells_asked", [])
+        if asked:
+            names["contexts"] = asked
         found = [heard for heard in asked if heard.sure or int(heard.value) in held]
         if found:
             names["kv_capacity_tokens"] = [found[-1]._replace(sure=True)]
@@ -194,29 +200,30 @@ def _alone(start: Start, process: Process) -> bool:
     return counts == {1} and is_device(process.label)
 
 
+def mixed(start: Start) -> str:
+    """Whether a model was loaded twice, or two contexts were made."""
+    for name, what in (("model", "models"), ("contexts", "contexts")):
+        if sum(1 for _ in start.values(name)) > 1:
+            return f"lines of two {what}"
+    return ""
+
+
 LLAMA_CPP = Grammar(
     engine="llama.cpp",
     hints=(
-        "build: ",
-        "build = ",
-        "devices",
-        "using device",
-        "loaded meta data",
-        "draft model",
-        "buffer size",
-        "cells,",
-        "KV self size",
-        "n_ctx",
-        "layers to GPU",
-        "failed to allocate",
+        *("build:", "build =", "ggml_cuda_init: found", "ggml_vulkan: Found", "using device", "loaded meta data"),
+        *("draft model", "load_tensors:", "llama_kv_cache", "llama_memory_recurrent:", "llama_context:"),
+        *("llama_new_context_with_model:", "llama_init_from_model:", "sched_reserve:", "failed to allocate"),
         "cudaMalloc failed",
     ),
+    worth=("buffer size", "cells,", "n_ctx", "layers to GPU", "KV self", "using device", "loaded meta data"),
     forms=FORMS,
     opening=frozenset({"build:", "build ="}),
-    reopening=frozenset({"found", "Found"}),
+    reopening=frozenset({"ggml_cuda_init: found", "ggml_vulkan: Found"}),
     naming=frozenset({"llama_model_loader: loaded meta data with"}),
     drafting=frozenset({"loading draft model"}),
     settle=settle,
+    mixed=mixed,
     alone=_alone,
     core=frozenset(),
 )

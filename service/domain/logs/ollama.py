@@ -52,7 +52,8 @@ def settle(start: Start) -> None:
 
 OLLAMA = Grammar(
     engine="ollama",
-    hints=('msg="', "msg=load", "description=", "memory.required"),
+    hints=('msg="', "msg=load", "name=", "memory.required"),
+    worth=('msg="model weights"', 'msg="kv cache"', 'msg="compute graph"', "description=", "Operation:commit"),
     forms=FORMS,
     opening=frozenset({'msg="Listening on'}),
     reopening=frozenset({'msg="starting runner"', 'msg="starting llama server"'}),

@@ -17,14 +17,14 @@ from .tgi import TGI
 from .vllm import VLLM
 from .words import NOTHING, LeftOut, LogReading
 
-_GRAMMARS: tuple[Grammar, ...] = (VLLM, SGLANG, TENSORRT_LLM, LLAMA_CPP, OLLAMA, TGI, LMDEPLOY)
-ENGINES = tuple(grammar.engine for grammar in _GRAMMARS)
+GRAMMARS: tuple[Grammar, ...] = (VLLM, SGLANG, TENSORRT_LLM, LLAMA_CPP, OLLAMA, TGI, LMDEPLOY)
+ENGINES = tuple(grammar.engine for grammar in GRAMMARS)
 """The engines whose logs are read."""
 
-LOOKED_FOR = {grammar.engine: tuple(dict.fromkeys(grammar.by_literal())) for grammar in _GRAMMARS}
+LOOKED_FOR = {grammar.engine: tuple(dict.fromkeys(grammar.by_literal())) for grammar in GRAMMARS}
 """What lines of each engine are looked for by."""
 
-_MOST_SOURCES = 64
+_MOST_SOURCES = 16
 _MOST_LEFT_OUT = 100
 
 
@@ -36,66 +36,94 @@ def read(lines: Iterable[str]) -> LogReading:
     listeners: dict[tuple[str, str], Listener] = {}
     unpacked = Unpacked(lines)
     for line in unpacked:
-        for grammar in _interested(line):
-            _hear(listeners, grammar, line)
-    heard = [listener for listener in listeners.values() if listener.chosen() is not None]
+        for grammar, literals in _looked_for(line).values():
+            _hear(listeners, grammar, line, literals)
+    heard = [listener for listener in listeners.values() if _is_its_own(listener)]
     if not heard:
         return NOTHING._replace(lines=unpacked.number)
     return _reading(heard, unpacked.number)
 
 
-def _by_hint() -> dict[str, tuple[Grammar, ...]]:
-    hints = dict.fromkeys(hint for grammar in _GRAMMARS for hint in grammar.hints)
-    return {hint: tuple(grammar for grammar in _GRAMMARS if hint in grammar.hints) for hint in hints}
+def _by_hint() -> dict[str, tuple[tuple[Grammar, str], ...]]:
+    """The texts that a line with a hint is looked through for, of each engine."""
+    found: dict[str, list[tuple[Grammar, str]]] = {}
+    for grammar in GRAMMARS:
+        for hint in grammar.hints:
+            found.setdefault(hint, []).extend((grammar, literal) for literal in grammar.by_literal() if hint in literal)
+    return {hint: tuple(looked_for) for hint, looked_for in found.items()}
 
 
 _HINTS = _by_hint()
 
 
-def _interested(line: Line) -> list[Grammar]:
-    """The engines that may have written a line."""
+def _looked_for(line: Line) -> dict[str, tuple[Grammar, dict[str, None]]]:
+    """By engine, what a line holds of the texts that it is looked through for."""
     text = line.text
-    found: list[Grammar] = []
-    for hint, grammars in _HINTS.items():
+    found: dict[str, tuple[Grammar, dict[str, None]]] = {}
+    for hint, looked_for in _HINTS.items():
         if hint in text:
-            found += [grammar for grammar in grammars if grammar not in found]
+            for grammar, literal in looked_for:
+                if literal in text:
+                    found.setdefault(grammar.engine, (grammar, {}))[1][literal] = None
     return found
 
 
-def _hear(listeners: dict[tuple[str, str], Listener], grammar: Grammar, line: Line) -> None:
+def _hear(listeners: dict[tuple[str, str], Listener], grammar: Grammar, line: Line, literals: Iterable[str]) -> None:
     key = (grammar.engine, line.source)
     listener = listeners.get(key)
     if listener is None:
         if len(listeners) >= _MOST_SOURCES:
             return
         listener = listeners[key] = Listener(grammar)
-    listener.hear(line)
+    listener.hear(line, literals)
 
 
 def _reading(heard: list[Listener], lines: int) -> LogReading:
     listener = max(heard, key=_weight)
     start = listener.chosen()
     assert start is not None  # noqa: S101  # those without were sorted out
+    if len({each.grammar.engine for each in heard}) > 1:
+        _drop_shared(start)
     decision = Decision(start)
     args = [printed for printed in start.printed if printed.kind == "args"]
-    settings = (args or start.printed)[-1].settings if start.printed else None
-    version = start.version()
+    settings = (args or start.printed)[-1].settings if start.printed and not decision.mixed else None
+    refusals = [] if decision.mixed else start.refusals
     return LogReading(
         engine=start.grammar.engine,
-        version=version,
+        version=None if decision.mixed else start.version(),
         said=decision.said,
         ranks=decision.ranks,
         settings=settings.values if settings else {},
         nested_settings=settings.nested if settings else {},
         settings_whole=bool(settings and settings.whole),
-        refusal=start.refusals[-1] if start.refusals else None,
+        refusal=refusals[-1] if refusals else None,
         starts=listener.starts,
         begins=start.begins,
         ends=start.ends,
         lines=lines,
         left_out=_told(decision.left_out),
-        warnings=_warnings(heard, listener, start),
+        warnings=_warnings(heard, listener, start, decision.mixed),
     )
+
+
+def _is_its_own(listener: Listener) -> bool:
+    """Whether more was heard of an engine than what several engines say in the same words."""
+    start = listener.chosen()
+    if start is None:
+        return False
+    shared = {"memory_bytes"} if start.refusals else set()
+    own = any(set(names) - shared for names in start.heard.values())
+    return bool(own or start.printed or start.left_out or any(each.kind != "out_of_memory" for each in start.refusals))
+
+
+def _drop_shared(start: Start) -> None:
+    """Where several engines speak, what they say in the same words is nobody's."""
+    lost = {refusal.line for refusal in start.refusals if refusal.kind == "out_of_memory"}
+    start.refusals[:] = [refusal for refusal in start.refusals if refusal.line not in lost]
+    for names in start.heard.values():
+        times = [heard for heard in names.pop("memory_bytes", ()) if heard.line not in lost]
+        if times:
+            names["memory_bytes"] = times
 
 
 def _weight(listener: Listener) -> tuple[bool, int, int]:
@@ -111,8 +139,10 @@ def _told(left_out: list[LeftOut]) -> tuple[LeftOut, ...]:
     return (*told[:_MOST_LEFT_OUT], LeftOut(f"{more} more", "a log that leaves out so much is listed in part", None))
 
 
-def _warnings(heard: list[Listener], chosen: Listener, start: Start) -> tuple[str, ...]:
+def _warnings(heard: list[Listener], chosen: Listener, start: Start, mixed: str) -> tuple[str, ...]:
     found = list(start.warnings)
+    if mixed:
+        found.append(f"Lines of two starts are mixed, so that nothing can be told: {mixed}.")
     if chosen.starts > 1:
         which = "The last complete one" if start is not chosen.present else "The last one"
         found.append(f"The log holds {chosen.starts} starts. {which} was read, from line {start.begins:,} on.")

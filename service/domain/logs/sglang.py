@@ -42,7 +42,8 @@ FORMS = (
     form("SWAKVPool mem usage: {both_bytes:gib}, swa size: {:count}, full size: {full_tokens:count}", "0.4.8", _LOGS),
     form(
         "Mamba Cache is allocated. max_mamba_cache_size: {:count}, conv_state size: {conv_bytes:gib}[,] ssm_state size:"
-        " {ssm_bytes:gib}{*}",
+        " {ssm_bytes:gib}[[,] intermediate_ssm_state_cache size: {drafted_ssm_bytes:gib}[,]"
+        " intermediate_conv_window_cache size: {drafted_conv_bytes:gib}][.]",
         "0.5.4",
         _LOGS,
     ),
@@ -83,6 +84,7 @@ SETTINGS = {
     "max_running_requests": "max_sequences_limit",
     "page_size": "block_tokens",
 }
+_STATES = ("conv_bytes", "ssm_bytes", "drafted_ssm_bytes", "drafted_conv_bytes")
 _LOADED = ("free_before_bytes", "free_after_bytes", "weight_bytes")
 # Beside the cache of tokens: tables of slots and positions, 0.2 to 1.3 GiB in logs, and workspaces.
 _MOST_BESIDE = 1.15
@@ -106,7 +108,7 @@ def settle(start: Start) -> None:
     for process, names in start.heard.items():
         _first_loading(start, names, drafts=drafts)
         _cache(start, process, names, drafts=drafts)
-        _states(names)
+        _states(start, names, drafts=drafts)
 
 
 def _drafts(start: Start) -> bool | None:
@@ -162,6 +164,8 @@ def _cache(start: Start, process: Process, names: dict[str, list[Heard]], *, dra
             start.leave_out("kv_cache_bytes", reason, pools[-1].bytes.line)
         else:
             names["kv_cache_bytes"] = [chosen.bytes]
+            if len({pool.bytes.value for pool in pools}) > 1:
+                names["draft_cache_bytes"] = [pools[-1].bytes]
 
 
 def _pools(names: dict[str, list[Heard]]) -> list[Pool]:
@@ -170,10 +174,9 @@ def _pools(names: dict[str, list[Heard]]) -> list[Pool]:
     values = {heard.line: heard for heard in names.pop("value_bytes", ())}
     found = list(names.pop("latent_bytes", ()))
     for keys in names.pop("key_bytes", ()):
-        other = values.get(keys.line)
-        if other is not None:
-            whole = int(keys.value) + int(other.value)
-            found.append(keys._replace(value=whole, rounding=keys.rounding + other.rounding))
+        other = values[keys.line]
+        whole = int(keys.value) + int(other.value)
+        found.append(keys._replace(value=whole, rounding=keys.rounding + other.rounding))
     return [Pool(heard, tokens.get(heard.line)) for heard in sorted(found, key=lambda heard: heard.line)]
 
 
@@ -208,18 +211,21 @@ def _is_less_than_gone(start: Start, names: dict[str, list[Heard]], pool: Pool) 
     after, behind = names.get("free_after_bytes"), names.get("pool_free_bytes")
     if not after or not behind:
         return False
-    states = sum(int(heard.value) for name in ("conv_bytes", "ssm_bytes") for heard in names.get(name, ()))
+    states = sum(int(heard.value) for name in _STATES for heard in names.get(name, ()))
     gone = int(after[0].value) - int(behind[0].value) - states
     return gone > int(pool.bytes.value) * _MOST_BESIDE + _TABLES_BYTES
 
 
-def _states(names: dict[str, list[Heard]]) -> None:
-    """Recurrent states are the convolution's and the scan's."""
-    conv, ssm = names.pop("conv_bytes", []), names.pop("ssm_bytes", [])
-    if len(conv) == len(ssm) == 1:
-        names["state_bytes"] = [
-            conv[0]._replace(value=int(conv[0].value) + int(ssm[0].value), rounding=conv[0].rounding + ssm[0].rounding)
-        ]
+def _states(start: Start, names: dict[str, list[Heard]], *, drafts: bool | None) -> None:
+    """Recurrent states are the convolution's and the scan's, and those of tokens that a drafter guesses."""
+    if drafts is not False and "conv_bytes" in names and "drafted_ssm_bytes" not in names:
+        start.leave_out("state_bytes", "states of guessed tokens may stand behind them", names["conv_bytes"][0].line)
+        return
+    parts = [names.pop(name) for name in _STATES if name in names]
+    if parts and all(len(times) == 1 for times in parts):
+        found = [times[0] for times in parts]
+        size, rounding = sum(int(heard.value) for heard in found), sum(heard.rounding for heard in found)
+        names["state_bytes"] = [found[0]._replace(value=size, rounding=rounding)]
 
 
 def _replicas(start: Start) -> int | None:
@@ -236,12 +242,21 @@ def _absent() -> Mapping[str, int]:
     return {"tensor_parallel": 1, "pipeline_parallel": 1, "data_parallel": 1}
 
 
+def mixed(start: Start) -> str:
+    """Whether what was free before and after a loading do not belong together."""
+    for names in start.heard.values():
+        before, after, used = (list(names.get(name, ())) for name in _LOADED)
+        if len(before) == len(after) == len(used) == 1 and not _is_one_loading(names):
+            return "what was free before loading, what was taken and what is left do not add up"
+    return ""
+
+
 SGLANG = Grammar(
     engine="sglang",
     hints=(
         *(
             "server_args=",
-            "oad weight ",
+            "oad weight",
             "Cache is allocated",
             "SWAKVPool",
             "emory pool end",
@@ -255,6 +270,7 @@ SGLANG = Grammar(
     absent=_absent(),
     opening=frozenset({"server_args=ServerArgs"}),
     settle=settle,
+    mixed=mixed,
     alone=_alone,
     replicas=_replicas,
     labelled=("TP", "DP", "PP", "EP", "gpu"),

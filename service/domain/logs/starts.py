@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,6 +14,9 @@ from .words import OF_A_RANK, TEXTS, LeftOut, Refusal, Said
 
 _MOST_PROCESSES = 1024
 _MOST_TIMES = 64
+_MOST_VALUES = 2048
+_MOST_PRINTED = 16
+_GREATEST = 1 << 50
 _NAMES_OF_A_LAYOUT = 3
 _MOST_LEFT_OUT = 200
 CAPACITY = ("kv_capacity_tokens", "kv_cache_bytes", "blocks", "batch_total_tokens")
@@ -52,6 +55,7 @@ class Start:
     warnings: list[str] = field(default_factory=list)
     marks: set[tuple[str, str]] = field(default_factory=set)
     began: bool = False
+    _room: int = _MOST_VALUES
     drafting: bool = False
 
     @property
@@ -69,14 +73,23 @@ class Start:
         names = self.heard.get(process)
         if names is None:
             if len(self.heard) >= _MOST_PROCESSES:
-                self.leave_out(name, "more processes write into this log than are told apart", heard.line)
+                self.warn("More processes write into this log than are told apart; some were not heard.")
                 return
             names = self.heard[process] = {}
         times = names.setdefault(name, [])
-        if len(times) < _MOST_TIMES:
+        if len(times) < _MOST_TIMES and self._room:
             times.append(heard)
+            self._room -= 1
+        elif not times:
+            self.warn("More values stand in this start than are kept apart; some were not heard.")
+            del names[name]
         else:
             times[-1] = heard
+
+    def warn(self, sentence: str) -> None:
+        """Say once what holds for the whole start."""
+        if sentence not in self.warnings:
+            self.warnings.append(sentence)
 
     def leave_out(self, what: str, reason: str, line: int | None = None) -> None:
         """Say what is not taken."""
@@ -154,14 +167,14 @@ class Listener:
         self.starts = 0
         self.present: Start | None = None
         self.complete: Start | None = None
-        self._forms = tuple(grammar.by_literal().items())
+        self._forms = grammar.by_literal()
 
-    def hear(self, line: Line) -> None:
-        """Take what a line says, or say that it cannot be read."""
-        looked_for = [(line.text.find(literal), literal, forms) for literal, forms in self._forms]
-        taken = [self._take(line, at, literal, forms) for at, literal, forms in looked_for if at >= 0]
-        if not any(taken):
-            names = [name for at, _, forms in looked_for if at >= 0 for form in forms for name in form.names]
+    def hear(self, line: Line, literals: Iterable[str]) -> None:
+        """Take what a line says that holds these texts, or say that it cannot be read."""
+        taken = [self._take(line, literal) for literal in literals]
+        worth = self.grammar.worth
+        if not any(taken) and (not worth or any(word in line.text for word in worth)):
+            names = [name for literal in literals for form in self._forms[literal] for name in form.names]
             if names:
                 what = ", ".join(dict.fromkeys(names))
                 reason = "the line is cut, or written in a way that is not known"
@@ -174,8 +187,9 @@ class Listener:
             return present
         return self.complete or present
 
-    def _take(self, line: Line, at: int, literal: str, forms: Sequence[Form]) -> bool:
-        for form in forms:
+    def _take(self, line: Line, literal: str) -> bool:
+        at = line.text.index(literal)
+        for form in self._forms[literal]:
             found = form.read(line.text, at)
             if found is not None:
                 self._heed(line, writer(line.text[:at], line.source), literal, form, found)
@@ -204,7 +218,7 @@ class Listener:
 
     def _add(self, start: Start, process: Process, found: Found, line: Line) -> None:
         if found.name in {"args", "config"}:
-            if len(start.printed) < _MOST_TIMES:
+            if len(start.printed) < _MOST_PRINTED:
                 settings = parse(str(found.value))
                 start.printed.append(Printed(found.name, settings, line.number, process))
             return
@@ -239,7 +253,9 @@ def _means(name: str, value: Value) -> bool:
     """Whether a printed setting is a value of ours: numbers where ours are, and words only where ours are."""
     if isinstance(value, bool) or value == "auto":
         return False
-    return isinstance(value, str) == (name in TEXTS)
+    if isinstance(value, str):
+        return name in TEXTS
+    return name not in TEXTS and 0 < value <= _GREATEST
 
 
 def _next_start(grammar: Grammar, number: int, before: Start | None) -> Start:

@@ -69,7 +69,7 @@ def settle(start: Start) -> None:
         elif said and "free_after_bytes" not in names:
             _leave_out(start, names, "whether it is the cache that stays, or a small one to measure with, is not said")
         elif len({heard.value for heard in names.get("kv_cache_bytes", ())}) > 1:
-            _smallest(start, names)
+            _leave_out(start, names, "ranks that do not name themselves differ, and the smallest of all would hold")
         _confirm_blocks(names)
 
 
@@ -92,20 +92,6 @@ def _final_cache(start: Start, names: dict[str, list[Heard]], estimates: list[He
             start.leave_out(name, "which of the caches is the one that stays is not said", times[-1].line)
 
 
-def _smallest(start: Start, names: dict[str, list[Heard]]) -> None:
-    """Ranks that name themselves nowhere: with one line of each, the smallest holds for all."""
-    world = start.world()
-    for name in _CACHE:
-        times = names.pop(name, [])
-        if len(times) == world:
-            names[name] = [min(times, key=lambda heard: float(heard.value))]
-        elif times:
-            reason = (
-                f"{len(times)} of {world or 'an unknown number of'} ranks said it, and the smallest of all would hold"
-            )
-            start.leave_out(name, reason, times[0].line)
-
-
 def _confirm_blocks(names: dict[str, list[Heard]]) -> None:
     sizes = {int(heard.value) for heard in names.get("block_tokens", ())}
     tokens = {int(heard.value) for heard in names.get("kv_capacity_tokens", ())}
@@ -114,22 +100,39 @@ def _confirm_blocks(names: dict[str, list[Heard]]) -> None:
             names["blocks"][at] = heard._replace(sure=True)
 
 
+def mixed(start: Start) -> str:
+    """Whether an engine was loaded although no engine is built for the PyTorch backend."""
+    measured = any("PyTorch backend" in mark for mark, _ in start.marks)
+    loaded = any("Loaded engine size" in mark for mark, _ in start.marks)
+    return "lines of an engine and of the PyTorch backend" if measured and loaded else ""
+
+
 TENSORRT_LLM = Grammar(
     engine="tensorrt-llm",
     hints=(
         *(
-            "LLM version: ",
+            "LLM version:",
             "PyTorch backend",
             "Loaded engine size",
             "MemUsageChange",
             "in paged kv cache",
             "KV cache primary",
         ),
-        *("tokens per block", "memory usage profiling", "max memory in KV", "max_num_tokens=", "out of memory"),
+        *(
+            "tokens per block",
+            "memory usage profiling",
+            "max memory in KV",
+            "max_seq_len=",
+            "KV cache blocks per",
+            "CUDA runtime error",
+            "out of memory",
+        ),
     ),
+    worth=("max_num_requests=", "Allocated", "kv cache", "KV cache", "per block", "engine size", "profiling"),
     forms=FORMS,
     opening=frozenset({"TensorRT-LLM version:", "TensorRT LLM version:", "Using LLM with PyTorch backend"}),
     settle=settle,
+    mixed=mixed,
     synced=False,
     labelled=("rank",),
     alone=lambda start, process: not process.label and _once(start),

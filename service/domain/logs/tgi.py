@@ -55,7 +55,8 @@ def _held(start: Start) -> set[object]:
 
 TGI = Grammar(
     engine="tgi",
-    hints=("Args {", "max batch total tokens", "KV-cache blocks", "Not enough memory"),
+    hints=("Args", "max batch total tokens", "KV-cache blocks", "Not enough memory"),
+    worth=("Args {", "max batch total", "KV-cache"),
     forms=FORMS,
     settings=SETTINGS,
     opening=frozenset({"Args"}),

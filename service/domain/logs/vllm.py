@@ -224,18 +224,37 @@ def _alone(start: Start, process: Process) -> bool:
     return _is_new_core(start)
 
 
+def mixed(start: Start) -> str:
+    """Whether lines of both cores are here, or of two lengths that an engine was started for."""
+    old = any("an LLM engine" in mark or "V0 LLM engine" in mark for mark, _ in start.marks)
+    new = _is_new_core(start) or any(process.label.startswith("EngineCore") for process in start.heard)
+    counted = any("blocks:" in mark for mark, _ in start.marks)
+    if (old and new) or (counted and _is_new_core(start)):
+        return "lines of the old core and of the new one"
+    named = {printed.process.label.startswith("EngineCore") for printed in start.printed if printed.kind == "config"}
+    if named == {False} and any(process.label.startswith("EngineCore") for process in start.heard):
+        return "lines of engines with and without a name"
+    asked = start.setting("max_seq_len")
+    lengths = {heard.value for _, heard in start.values("concurrency_context_tokens") if heard.sure}
+    if isinstance(asked, int) and not isinstance(asked, bool):
+        lengths.add(asked)
+    if len(lengths) > 1:
+        return f"it was started for {' and '.join(str(length) for length in sorted(lengths, key=int))} tokens"
+    return ""
+
+
 VLLM = Grammar(
     engine="vllm",
     hints=(
         *(
             "vLLM API server version",
-            "args: ",
+            "args:",
             "LLM engine (v",
             "max model len",
             "Chunked prefill is",
-            "block size to ",
+            "block size to",
         ),
-        *("weights take", "weights took", "loading took", "current vLLM instance", "for KV Cache", "emory profiling "),
+        *("weights take", "weights took", "loading took", "current vLLM instance", "for KV Cache", "emory profiling"),
         *(
             "nitial free memory",
             "KV cache",
@@ -245,7 +264,7 @@ VLLM = Grammar(
             "capturing finished",
             "ree memory on",
         ),
-        *("oncurrency for ", "max seq len", "out of memory"),
+        *("oncurrency for", "max seq len", "To serve at least", "out of memory"),
     ),
     forms=FORMS,
     settings=SETTINGS,
@@ -253,6 +272,7 @@ VLLM = Grammar(
     opening=frozenset({"vLLM API server version", "args: Namespace", "non-default args:"}),
     naming=_CONFIGS,
     settle=settle,
+    mixed=mixed,
     said_by_first=_said_by_first,
     alone=_alone,
     labelled=("EngineCore", "Worker", "VllmWorker "),

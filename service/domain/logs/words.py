@@ -12,16 +12,17 @@ OF_THE_ENGINE = (
     *("model", "compute_dtype", "weight_dtype", "kv_dtype", "gpu", "gpu_count"),
     *("tensor_parallel", "pipeline_parallel", "data_parallel", "context_limit_tokens", "memory_utilization"),
     *("max_batched_tokens", "max_sequences_limit", "block_tokens", "blocks", "kv_capacity_tokens"),
-    *("max_concurrency", "concurrency_context_tokens"),
+    *("max_concurrency", "concurrency_context_tokens", "gpu_layers", "parallel_slots"),
 )
 """What a whole replica has once."""
 
 OF_A_RANK = (
     *("memory_bytes", "free_before_bytes", "free_after_bytes", "budget_bytes", "weight_bytes", "activation_bytes"),
-    *("other_bytes", "graph_bytes", "graph_estimate_bytes", "kv_cache_bytes", "state_bytes"),
+    *("other_bytes", "graph_bytes", "graph_estimate_bytes", "kv_cache_bytes", "state_bytes", "draft_cache_bytes"),
 )
 """What each rank has: memory, what was free before and after the weights were loaded, what the engine may use of it,
-what weights, the profiled pass, memory outside the framework's allocator, graphs, cache and recurrent states take."""
+what weights, the profiled pass, memory outside the framework's allocator, graphs, cache, recurrent states and the
+cache of a drafter take."""
 
 NAMES = (*OF_THE_ENGINE, *OF_A_RANK)
 TEXTS = frozenset({"model", "compute_dtype", "weight_dtype", "kv_dtype", "gpu"})

@@ -1,0 +1,162 @@
+"""What a log says beside the quote of the question that it implies."""
+
+from functools import cache
+from typing import Any
+
+import pytest
+
+from service.domain import engines
+from service.domain.catalog import CatalogKind, Entry
+from service.domain.engines import Engine
+from service.domain.errors import NotSupported, UnknownModel
+from service.domain.log_answer import log_answer
+from service.domain.logs import read
+from service.domain.naming import NamedModel
+from service.storage.catalog_yaml import read_yaml
+from tests.domain.conftest import CATALOG, Shelf, entry
+from tests.domain.logs.samples import SAMPLES
+
+BY_NAME = {sample.name: sample for sample in SAMPLES}
+LLAMA = "llama-3.1-8b-instruct"
+NAMES = {"meta-llama/Llama-3.1-8B-Instruct": LLAMA, "Meta-Llama-3.1-8B-Instruct-Q4_K_M": LLAMA, LLAMA: LLAMA}
+CONFIG = (
+    "Initializing a V1 LLM engine (v0.19.0) with config: model='meta-llama/Llama-3.1-8B-Instruct',"
+    " max_seq_len=8192, tensor_parallel_size={tensor}, pipeline_parallel_size=1, data_parallel_size=1, seed=0, a=1, b=2"
+)
+
+
+class Names(Shelf):
+    """Answers to the names that logs print, and reads engines with their flags."""
+
+    def named_model(self, name: str, pointer: str = "/model") -> NamedModel:
+        if name not in NAMES:
+            raise UnknownModel.at(pointer, f"no {name}")
+        return NamedModel(self.model(NAMES[name]))
+
+    @cache  # noqa: B019  # one shelf lives as long as the tests
+    def engine(self, name: str) -> Engine:
+        flags = CATALOG / "engines" / "flags" / f"{name}.yaml"
+        if not flags.exists() and name != "none":
+            raise NotSupported.at("/engine", f"no {name}")
+        facts = dict(entry(CatalogKind.ENGINE, name).facts)
+        if flags.exists():
+            facts["flags"] = read_yaml(flags)
+        return engines.from_facts(Entry(CatalogKind.ENGINE, name, facts, 1))
+
+
+@pytest.fixture(scope="module")
+def names() -> Names:
+    return Names()
+
+
+def answer(names: Names, log: str, **given: Any) -> dict[str, Any]:  # noqa: ANN401
+    return log_answer(read(log.splitlines(keepends=True)), given, names)
+
+
+def part(found: dict[str, Any], name: str) -> dict[str, Any]:
+    rows: list[dict[str, Any]] = found["comparison"]
+    return next(row for row in rows if row["part"] == name)
+
+
+def test_it_works(names: Names) -> None:
+    found = answer(names, BY_NAME["vllm-0.11.0-journald-colours"].text, gpu="h100-sxm-80gb")
+
+    assert found["unquoted"] is None
+    assert found["taken"]["context_tokens"] == "log"
+    assert found["taken"]["gpu"] == "request"
+    assert abs(part(found, "weights")["relative"]) < 0.001
+
+
+def test_what_is_given_goes_before_the_log(names: Names) -> None:
+    found = answer(names, BY_NAME["vllm-0.11.0-journald-colours"].text, gpu="h100-sxm-80gb", memory_utilization=0.5)
+
+    assert found["question"]["memory_utilization"] == 0.5
+    assert found["taken"]["memory_utilization"] == "request"
+
+
+def test_a_model_that_nobody_knows_leaves_the_quote_away(names: Names) -> None:
+    found = answer(names, BY_NAME["vllm-0.20.2"].text.replace("Llama", "Lama"), gpu="h100-sxm-80gb")
+
+    assert found["quote"] is None
+    assert found["unquoted"]["code"] == "unknown-model"
+    assert found["question"]["engine_version"] == "0.20.2"
+    assert found["comparison"] == found["counts"] == []
+
+
+def test_a_config_stands_for_a_model_that_nobody_knows(names: Names) -> None:
+    config = {"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32}
+    config |= {"num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256}
+
+    found = answer(names, BY_NAME["vllm-0.20.2"].text, gpu="h100-sxm-80gb", config=config)
+
+    assert found["unquoted"] is None
+    assert found["question"]["model"] is None
+
+
+def test_a_number_that_no_question_has_is_not_quoted_without(names: Names) -> None:
+    found = answer(names, CONFIG.format(tensor=5000), gpu="h100-sxm-80gb")
+
+    assert found["quote"] is None
+    assert found["unquoted"]["errors"][0]["pointer"] == "/tensor_parallel"
+    assert answer(names, CONFIG.format(tensor=5000), gpu="h100-sxm-80gb", tensor_parallel=1)["quote"] is not None
+
+
+def test_memory_that_is_given_stands_for_the_gpu_of_the_log(names: Names) -> None:
+    found = answer(names, BY_NAME["llama.cpp-b5600"].text, memory_bytes=24 << 30)
+
+    assert found["question"]["gpu"] is None
+    assert found["quote"]["ledger"]["memory_bytes"] == 24 << 30
+
+
+def test_llama_cpp_takes_no_more_than_it_is_asked_for(names: Names) -> None:
+    found = answer(names, BY_NAME["llama.cpp-b5600"].text, memory_bytes=24 << 30)
+
+    assert part(found, "kv_cache")["difference_bytes"] == 0
+    assert found["counts"] == []
+
+
+def test_an_engine_without_flags_is_read_and_not_quoted(names: Names) -> None:
+    found = answer(names, BY_NAME["ollama-0.12"].text, gpu="a10")
+
+    assert found["said"]["kv_capacity_tokens"] == 32768
+    assert found["unquoted"]["code"] == "not-supported"
+
+
+@pytest.mark.parametrize("name", ["sglang-0.4.6", "sglang-0.5.5-tp2-latent", "sglang-0.5.9-windows"])
+def test_the_pool_of_sglang_is_that_of_its_rule(names: Names, name: str) -> None:
+    assert abs(part(answer(names, BY_NAME[name].text), "kv_cache_from_free_memory")["relative"]) < 0.005
+
+
+def test_the_pool_of_tensorrt_llm_is_that_of_its_rule(names: Names) -> None:
+    found = answer(names, BY_NAME["tensorrt-llm-0.12-engine"].text, memory_utilization=0.9)
+
+    assert abs(part(found, "kv_cache_from_free_memory")["relative"]) < 0.001
+
+
+def test_attention_in_parallel_is_not_more_replicas(names: Names) -> None:
+    args = (
+        "server_args=ServerArgs(model_path='deepseek-ai/DeepSeek-V3', tp_size=8, dp_size=8, enable_dp_attention=True)"
+    )
+
+    found = answer(names, args, gpu="h200-sxm-141gb")
+
+    assert found["question"]["attention_data_parallel"] == 8
+    assert found["question"]["data_parallel"] is None
+
+
+def test_settings_that_are_not_understood_are_said(names: Names) -> None:
+    args = "'model': 'm', 'a': 1, 'speculative_config': {'method': 'mtp'}, 'b': Obj(c=1), 'api_key': 'x'"
+
+    found = answer(names, f"non-default args: {{{args}}}")
+
+    assert any("no setting a" in warning for warning in found["warnings"])
+    assert "api_key" not in found["settings"]
+
+
+def test_many_settings_that_are_not_understood_are_said_in_one_sentence(names: Names) -> None:
+    args = ", ".join(f"'unknown{number}': 1" for number in range(20))
+
+    found = answer(names, f"non-default args: {{{args}, 'note': '{'x' * 500}'}}")
+
+    assert any("and 13 more" in warning for warning in found["warnings"])
+    assert len(found["settings"]["note"]) == 200
