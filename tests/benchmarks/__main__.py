@@ -14,7 +14,17 @@ from contextlib import ExitStack
 from pathlib import Path
 from time import perf_counter
 
-from tests.benchmarks import domain, in_process, large_catalog, latency, memory, over_http, starting, statements
+from tests.benchmarks import (
+    domain,
+    in_process,
+    large_catalog,
+    latency,
+    learned,
+    memory,
+    over_http,
+    starting,
+    statements,
+)
 from tests.benchmarks.figures import Figure, as_json, table
 from tests.benchmarks.workplace import FULL, Workplace
 from tests.databases import Databases, PostgresqlServer, SqliteServer, postgresql_url
@@ -30,6 +40,7 @@ SECTIONS: dict[str, Section] = {
     "memory": memory.measure,
     "start": starting.measure,
     "catalog": large_catalog.measure,
+    "learned": learned.measure,
 }
 # Two to five minutes are usual; a machine that is busy with other work takes longer.
 LONGEST_SECONDS = 600

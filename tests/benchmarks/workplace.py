@@ -26,10 +26,12 @@ class Effort:
     starts: int
     models: int
     """Models of the large catalog."""
+    rows: int
+    """Measurements that are stored."""
 
 
-FULL = Effort(questions=2000, rounds=5, asked=1000, seconds=3.0, starts=5, models=100_000)
-QUICK = Effort(questions=12, rounds=1, asked=12, seconds=0.1, starts=0, models=300)
+FULL = Effort(questions=2000, rounds=5, asked=1000, seconds=3.0, starts=5, models=100_000, rows=100_000)
+QUICK = Effort(questions=12, rounds=1, asked=12, seconds=0.1, starts=0, models=300, rows=500)
 
 
 class Workplace:
