@@ -142,6 +142,49 @@ def test_samples_are_compared_again_when_the_catalog_changes_their_card(own_scho
     assert compared["question"]["memory_bytes"] == total
 
 
+def test_rows_that_turn_out_to_be_impossible_are_unlearned(own_school: School) -> None:
+    total = 84_929_347_584
+    own_school.teach([memory_row(probe, total) for probe in range(1, 6)])
+    assert samples_of(own_school) == 5
+    memory = {**stored_facts(f"gpus/{H100}")["memory"], "advertised_bytes": 40_000_000_000, "visible_bytes": 1 << 35}
+
+    change_catalog(own_school, f"gpu/{H100}", memory=memory)
+    assert own_school.lab.listed()[0]["verdict"] == "quarantined"
+    own_school.learn()
+
+    assert samples_of(own_school) == 0
+    assert own_school.values() == []
+    assert own_school.fit()["calibration"] is None
+
+
+def test_two_that_learn_at_once_take_each_row_once(school: School) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from service.storage.learning import learn_some
+
+    having = services_of(school.lab.app)
+    school.lab.upload(*fleet(BEYOND), *(memory_row(probe, 84_929_347_584) for probe in range(1, 30)))
+    having.keeper.refresh()
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda _: learn_some(having.sessions, having.keeper.current()), range(3)))
+    having.keeper.refresh()
+
+    assert samples_of(school) == 20 + 29
+    assert school.fit()["calibration"]["probes"] == 20
+    assert sum(group["measurements"] for group in school.got("/accuracy")["items"]) == 20
+
+
+def test_what_is_learned_does_not_hang_on_the_order_of_uploads(school: School) -> None:
+    rows = [row for number in range(3) for row in fleet(BEYOND, nodes=8, wrong=[9.0 * GIB], number=number)]
+    school.teach(rows)
+    once = [{**value, "known_from": None} for value in school.values()]
+    school.clear()
+
+    school.teach([*reversed(rows), *rows])
+
+    assert [{**value, "known_from": None} for value in school.values()] == once
+
+
 def test_thinning_deletes_rows_and_no_knowledge(school: School) -> None:
     many = [row for number in range(20) for row in fleet(BEYOND, nodes=6, number=number)]
     school.teach([*many, memory_row(1, 80 << 30, gpu="RTX 9090")])
