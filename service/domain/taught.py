@@ -61,15 +61,15 @@ def _correction(learned: Learned) -> Correction:
 
 def said(learned: Learned, scope: Scope) -> str:
     """Which measurements stand behind it, and that they are of another release or driver where they are."""
-    said = (
+    words = (
         f"{learned.quantity.replace('_', ' ')} as {learned.measurements} measurements of {learned.probes} probes have"
         f" it ({learned.rung})"
     )
     if scope.version is not None and learned.versions and scope.version not in learned.versions:
-        said += f", none of them of release {scope.version}: of {', '.join(learned.versions)}"
+        words += f", none of them of release {scope.version}: of {', '.join(learned.versions)}"
     if learned.quantity is Quantity.VISIBLE_MEMORY and learned.drivers:
-        said += f", under drivers {', '.join(learned.drivers)}"
-    return said
+        words += f", under drivers {', '.join(learned.drivers)}"
+    return words
 
 
 def calibration_of(question: Question) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from time import monotonic
@@ -27,6 +28,8 @@ from service.storage.measurement_writes import JUDGING_LOCK
 from service.storage.scores import note_scores
 from service.storage.snapshot import Snapshot
 from service.storage.tables import LearningQueue, LearningSample, LearningState, Measurement
+
+_logger: Final = logging.getLogger(__name__)
 
 SAMPLES_KEPT: Final = 8
 """Of each probe and cell, the newest."""
@@ -170,7 +173,11 @@ def _take(session: Session, state: LearningState, snapshot: Snapshot, rows: Iter
 
 
 def _sample(row: Measurement, snapshot: Snapshot, memo: Memo) -> LearningSample | None:
-    found = observe(json.loads(row.content), snapshot, memo)
+    try:
+        found = observe(json.loads(row.content), snapshot, memo)
+    except Exception as error:  # noqa: BLE001  # one row that nobody thought of must not end all learning
+        _logger.warning("measurement %s cannot be compared (%s)", row.id, type(error).__name__)
+        found = None
     if found is None:
         return None
     scope, observations = found

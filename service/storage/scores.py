@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,6 +21,8 @@ from service.storage.calibrations import calibration_revision_at, read_calibrati
 from service.storage.canonical import compact_json
 from service.storage.snapshot import Snapshot
 from service.storage.tables import AccuracyGroup, AccuracyScore, Measurement
+
+_logger: Final = logging.getLogger(__name__)
 
 SCORES_KEPT: Final = 200
 """Of each group, the newest: what a drift shows in, and what may be kept for ever."""
@@ -40,13 +43,21 @@ def note_scores(session: Session, snapshot: Snapshot, rows: Sequence[Measurement
             revision = calibration_revision_at(session, row.received_at)
             known[row.received_at] = (snapshot.taught(_calibration(session, snapshot, revision)), {})
         catalog, memo = known[row.received_at]
-        made = score(json.loads(row.content), catalog, memo)
+        made = _made(row, catalog, memo)
         if made is not None:
             session.add(_stored(row, made, snapshot.revision, catalog.calibration.revision))
             groups[_digest(made)] = (made, row.received_at)
     session.flush()
     for digest, (made, newest_at) in sorted(groups.items()):
         _sum_up(session, digest, made, newest_at)
+
+
+def _made(row: Measurement, catalog: Snapshot, memo: Memo) -> Score | None:
+    try:
+        return score(json.loads(row.content), catalog, memo)
+    except Exception as error:  # noqa: BLE001  # one row that nobody thought of must not end all learning
+        _logger.warning("measurement %s cannot be scored (%s)", row.id, type(error).__name__)
+        return None
 
 
 def _calibration(session: Session, snapshot: Snapshot, revision: int) -> Calibration:

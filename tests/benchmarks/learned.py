@@ -23,6 +23,7 @@ PATHS = {
     "/accuracy": "/accuracy",
     "a calibrated /fit": f"/fit?model={MODEL}&gpu={H100}&engine=vllm&engine_version={RELEASE}&context_tokens=8192",
 }
+_TOLD = "/accuracy"
 _COLUMNS = (
     "probe_id, kind, measured_at, received_at, token_id, gpu_name, model_name, engine, verdict, detail,"
     " catalog_revision, clock_skew_seconds, digest, content"
@@ -55,7 +56,8 @@ def _grown(name: str, url: str, few: int, many: int, place: Workplace) -> Iterat
         _copy(app, many - few)
         for what, path in PATHS.items():
             seconds = _seconds(app, path, place.effort.asked // 2)
-            yield ratio(f"learned: {what} with {many:,} rows, to {few:,}, {name}", seconds, at_few[what], 1.5)
+            bar = None if what == _TOLD else 1.5
+            yield ratio(f"learned: {what} with {many:,} rows, to {few:,}, {name}", seconds, at_few[what], bar)
 
 
 def _teach(app: Flask) -> None:

@@ -24,7 +24,7 @@ BARRED = {
     "memory": 2,
     "start": 3,
     "catalog": 11,
-    "learned": 6,
+    "learned": 4,
 }
 
 
