@@ -163,6 +163,11 @@ class Learned:
         return self.refusal is None
 
     @property
+    def own(self) -> bool:
+        """Whether it is of just the circumstances that were asked for: the finest rung."""
+        return self.rung == rung_name(LADDERS[self.quantity][0])
+
+    @property
     def versions(self) -> tuple[str, ...]:
         """Releases that were measured."""
         return self.seen.get("version", ())

@@ -56,7 +56,8 @@ def _batch(question: Question) -> str:
 
 def _correction(learned: Learned) -> Correction:
     size = round(learned.estimate)
-    return Correction(size, max(0.0, size - learned.low), max(0.0, learned.high - size), learned.probes, learned.rung)
+    less, more = max(0.0, size - learned.low), max(0.0, learned.high - size)
+    return Correction(size, less, more, learned.probes, learned.rung, learned.own)
 
 
 def said(learned: Learned, scope: Scope) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from service.domain.calibration import Quantity
+from service.domain.ledger import blended
 from service.domain.scopes import batch_name, scope_of
 from service.domain.taught import said
 
@@ -101,7 +102,7 @@ def _changed(times: Times, learned: Learned) -> Times:
 
 
 def spread_of(learned: Learned, modelled: float) -> float:
-    """How far a step may be off, as a share: as the probes' steps are, the model's own spread being one probe more."""
+    """How far a step may be off, as a share: as a reserve may be."""
     middle = 1 + learned.estimate
     measured = max(learned.high - learned.estimate, learned.estimate - learned.low, 0.0) / middle
-    return (learned.probes * measured + modelled) / (learned.probes + 1)
+    return blended(learned.probes, measured, modelled) if learned.own else max(measured, modelled)
