@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import delete, func, select, text, update
+from sqlalchemy import delete, func, insert, select, text, update
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.domain.learning import RULES
@@ -156,23 +156,18 @@ def _give_up(session: Session, state: LearningState, seqs: Sequence[int]) -> Non
 
 def _take(session: Session, state: LearningState, snapshot: Snapshot, rows: Iterable[Measurement]) -> None:
     """Keep what accepted rows teach, and of each probe and cell only the newest."""
-    probes: set[UUID] = set()
     memo: Memo = {}
-    for row in rows:
-        if row.verdict != _ACCEPTED:
-            continue
-        sample = _sample(row, snapshot, memo)
-        if sample is not None:
-            session.add(sample)
-            probes.add(sample.probe_id)
-    if probes:
+    found = [_sample(row, snapshot, memo) for row in rows if row.verdict == _ACCEPTED]
+    samples = [sample for sample in found if sample is not None]
+    if samples:
         state.taken += 1
-        session.flush()
-        for probe_id in sorted(probes):
+        session.execute(insert(LearningSample), samples)
+        for probe_id in sorted({sample["probe_id"] for sample in samples}):
             _trim(session, probe_id)
 
 
-def _sample(row: Measurement, snapshot: Snapshot, memo: Memo) -> LearningSample | None:
+def _sample(row: Measurement, snapshot: Snapshot, memo: Memo) -> dict[str, Any] | None:
+    """What a row teaches, as it is stored; None where it teaches nothing."""
     try:
         found = observe(json.loads(row.content), snapshot, memo)
     except Exception as error:  # noqa: BLE001  # one row that nobody thought of must not end all learning
@@ -184,15 +179,15 @@ def _sample(row: Measurement, snapshot: Snapshot, memo: Memo) -> LearningSample 
     document = scope.document()
     cell = hashlib.blake2b(compact_json([row.kind, document]).encode(), digest_size=16).hexdigest()
     told = {quantity.value: list(observation) for quantity, observation in observations.items()}
-    return LearningSample(
-        seq=row.seq,
-        probe_id=row.probe_id,
-        cell=cell,
+    return {
+        "seq": row.seq,
+        "probe_id": row.probe_id,
+        "cell": cell,
         # A clock that runs ahead must not make a row the newest for long.
-        measured_at=min(row.measured_at, row.received_at),
-        catalog_revision=snapshot.revision,
-        content=compact_json({"scope": document, "told": told}),
-    )
+        "measured_at": min(row.measured_at, row.received_at),
+        "catalog_revision": snapshot.revision,
+        "content": compact_json({"scope": document, "told": told}),
+    }
 
 
 def _trim(session: Session, probe_id: UUID) -> None:
