@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import datetime
 
-_LONGEST_WORD: Final = 60
+_LONGEST_WORD: Final = 200
 
 
 @unique

@@ -109,6 +109,8 @@ def _above(learned: Mapping[Key, Learned], quantity: Quantity, rungs: tuple[Rung
 def _learned(  # noqa: PLR0913, PLR0917  # a rung is its ladder, its place there, its key and what was told
     quantity: Quantity, ladder: tuple[Rung, ...], index: int, key: str, told: Sequence[_Told], above: float
 ) -> Learned:
+    if "driver" in ladder[0] and "driver" not in ladder[index]:
+        told = _under_newest_drivers(told)
     everyone = _probe_medians(told)
     kept = trusted(everyone, quantity.resolution)
     believed = [one for one in told if one.sample.probe in kept]
@@ -135,6 +137,16 @@ def _learned(  # noqa: PLR0913, PLR0917  # a rung is its ladder, its place there
         error_after=after,
         refusal=_refusal(quantity, LEAST_MEASUREMENTS[not _is_finest(ladder, index)], told, kept, before, after),
     )
+
+
+def _under_newest_drivers(told: Sequence[_Told]) -> list[_Told]:
+    """Of each probe what it measured under the driver that it measured under last: nodes are updated."""
+    newest: dict[str, Sample] = {}
+    for one in told:
+        known = newest.setdefault(one.sample.probe, one.sample)
+        if one.sample.at > known.at:
+            newest[one.sample.probe] = one.sample
+    return [one for one in told if one.sample.scope.driver == newest[one.sample.probe].scope.driver]
 
 
 def _probe_medians(told: Iterable[_Told]) -> dict[str, float]:

@@ -19,8 +19,9 @@ from uuid import UUID
 from sqlalchemy import delete, func, insert, select, text, update
 from sqlalchemy.orm import Session, sessionmaker
 
+from service.domain.calibration import Scope
 from service.domain.learning import RULES
-from service.domain.observations import Memo, observe
+from service.domain.observations import Found, Memo, observe
 from service.storage.canonical import compact_json
 from service.storage.database import read_session, write_session
 from service.storage.learned_values import LEARNER_LOCK, write_revision
@@ -170,12 +171,13 @@ def _sample(row: Measurement, snapshot: Snapshot, memo: Memo) -> dict[str, Any] 
     """What a row teaches, as it is stored; None where it teaches nothing."""
     try:
         found = observe(json.loads(row.content), snapshot, memo)
+        return None if found is None else _written(row, *found, snapshot.revision)
     except Exception as error:  # noqa: BLE001  # one row that nobody thought of must not end all learning
         _logger.warning("measurement %s cannot be compared (%s)", row.id, type(error).__name__)
-        found = None
-    if found is None:
         return None
-    scope, observations = found
+
+
+def _written(row: Measurement, scope: Scope, observations: Found, revision: int) -> dict[str, Any]:
     document = scope.document()
     cell = hashlib.blake2b(compact_json([row.kind, document]).encode(), digest_size=16).hexdigest()
     told = {quantity.value: list(observation) for quantity, observation in observations.items()}
@@ -185,7 +187,7 @@ def _sample(row: Measurement, snapshot: Snapshot, memo: Memo) -> dict[str, Any] 
         "cell": cell,
         # A clock that runs ahead must not make a row the newest for long.
         "measured_at": min(row.measured_at, row.received_at),
-        "catalog_revision": snapshot.revision,
+        "catalog_revision": revision,
         "content": compact_json({"scope": document, "told": told}),
     }
 

@@ -157,6 +157,24 @@ def test_rows_that_turn_out_to_be_impossible_are_unlearned(own_school: School) -
     assert own_school.fit()["calibration"] is None
 
 
+def test_a_row_that_breaks_the_comparison_is_passed_by(
+    school: School, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    from service.storage import learning, scores
+
+    def fails(*_: object) -> None:
+        raise RuntimeError("nobody thought of this row")
+
+    monkeypatch.setattr(learning, "observe", fails)
+    monkeypatch.setattr(scores, "score", fails)
+    school.teach(list(fleet(BEYOND, nodes=3)))
+    monkeypatch.undo()
+    school.teach(list(fleet(BEYOND, nodes=4, number=1)))
+
+    assert samples_of(school) == 4
+    assert sum("cannot be compared (RuntimeError)" in record.message for record in caplog.records) == 3
+
+
 def test_two_that_learn_at_once_take_each_row_once(school: School) -> None:
     from concurrent.futures import ThreadPoolExecutor
 

@@ -160,6 +160,16 @@ def test_a_card_under_two_drivers_has_a_rung_for_each_and_says_both() -> None:
     assert both.high - both.low == LESS
 
 
+def test_a_node_speaks_for_the_driver_that_it_has_now() -> None:
+    rows = [memory_row(probe, H100_TOTAL, driver="535.1") for probe in range(1, 5)]
+    rows += [memory_row(probe, H100_TOTAL - LESS, driver="580.95.05", number=9) for probe in range(1, 5)]
+
+    learned = taught(*rows).find(Quantity.VISIBLE_MEMORY, Scope(gpu=H100))
+
+    assert learned is not None
+    assert (learned.measured, learned.drivers) == (H100_TOTAL - LESS, ("580.95.05",))
+
+
 @pytest.mark.parametrize(
     "kind, quantity, values",
     [
