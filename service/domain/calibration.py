@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from enum import StrEnum, unique
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ class Learned:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Calibration:
     """Everything that was learned at one revision, from rows compared with the catalog of `catalog_revision`."""
 
@@ -203,6 +204,18 @@ class Calibration:
         if not self.values or self.is_outdated(scope):
             return None
         return next((found for found in self.ladder(quantity, scope) if found.usable and found.reaches(scope)), None)
+
+    @cached_property
+    def _places(self) -> frozenset[tuple[Quantity, str | None, str | None]]:
+        return frozenset(
+            (value.quantity, value.scope.get("gpu") or value.scope.get("architecture"), value.scope.get("engine"))
+            for value in self.values.values()
+        )
+
+    def knows(self, quantity: Quantity, scope: Scope) -> bool:
+        """Whether anything was learned of that engine on such a device, whatever else it depends on."""
+        places = self._places
+        return (quantity, scope.gpu, scope.engine) in places or (quantity, scope.architecture, scope.engine) in places
 
     def is_outdated(self, scope: Scope) -> bool:
         """Whether rows of the scope were compared with what the catalog no longer says."""

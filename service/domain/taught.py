@@ -37,6 +37,8 @@ def teach(question: Question) -> Question:
         question.assumptions.append(said(question.taught[0], scope))
     if scope.engine not in RESERVING or "reserve_bytes" in asked or "kv_cache_bytes" in asked:
         return question
+    if not question.calibration.knows(Quantity.RESERVE, scope):
+        return question
     learned = question.calibration.find(Quantity.RESERVE, replace(scope, batch=_batch(question)))
     if learned is not None:
         question.taught.append(learned)

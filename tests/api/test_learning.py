@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from service.api.schemas.calibrations import ACCURACY_COLUMNS, CALIBRATION_COLUMNS
 from service.api.services import services_of
 from service.domain.catalog import CatalogKind
 from service.storage.catalog import Change, apply_changes
@@ -14,8 +15,9 @@ from service.storage.tables import LearningSample
 from service.storage.thinning import thin
 from tests.api.desk import stored_facts
 from tests.api.school import QUESTION, School
+from tests.contract.test_answers_fit_their_schemas import validator
 from tests.domain.agreement import parts
-from tests.fleet import GIB, H100, RELEASE, capacity_row, fleet, memory_row
+from tests.fleet import GIB, H100, RELEASE, capacity_row, fleet, memory_row, rate_row
 
 BEYOND = 1.0 * GIB
 
@@ -50,6 +52,21 @@ def test_a_fleet_s_uploads_change_the_next_quote(school: School) -> None:
     lost = parts(before)["kv_cache"] - parts(after)["kv_cache"]
     assert lost == pytest.approx(BEYOND, rel=0.1)
     assert stable(school.fit("&calibration=off")) == stable(before)
+
+
+def test_calibrated_answers_are_what_clients_were_promised(school: School) -> None:
+    rates = [rate_row(p, "memory_bandwidth", bytes_per_second=2.2e12, access="read") for p in range(1, 6)]
+    school.teach([*fleet(BEYOND), *(memory_row(p, 84_929_347_584) for p in range(1, 6)), *rates])
+    spec = school.got("/openapi.json")
+
+    for path in ("/fit", "/traffic"):
+        answer = school.got(f"{path}?{QUESTION}")
+        validator(spec, path).validate(answer)
+        assert answer["calibration_revision"] == 1
+    assert school.got(f"/traffic?{QUESTION}")["efficiency"]["source"] == "measured"
+    assert {row["quantity"] for row in school.fit()["calibration"]["learned"]} == {"visible_memory", "reserve"}
+    assert set(school.values()[0]) == set(CALIBRATION_COLUMNS)
+    assert set(school.got("/accuracy")["items"][0]) == set(ACCURACY_COLUMNS)
 
 
 def test_a_tag_is_another_once_something_was_learned(school: School) -> None:
