@@ -81,9 +81,11 @@ def batch_name(batch: int) -> str:
 def engine_batch(question: Question) -> str:
     """Tokens and sequences of the batches that vLLM is started for, which profiling then measures memory with.
 
-    As asked, or as the release filled them in. SGLang derives its own from the cache that is left.
+    As asked, or as the release fills them in. SGLang derives its own from the cache that is left.
     """
+    from service.domain.engines.vllm.holding import batch_for  # noqa: PLC0415  # it builds on questions
+
     if question.engine.name != _PROFILES:
         return _ANY_BATCH
-    values = question.echo.values
-    return f"{values['max_batched_tokens']}x{values['max_sequences_limit']}"
+    batch = batch_for(question)
+    return f"{batch.tokens}x{batch.sequences}"

@@ -39,21 +39,13 @@ def teach(question: Question) -> Question:
         return question
     if not question.calibration.knows(Quantity.RESERVE, scope):
         return question
-    learned = question.calibration.find(Quantity.RESERVE, replace(scope, batch=_batch(question)))
+    learned = question.calibration.find(Quantity.RESERVE, replace(scope, batch=engine_batch(question)))
     if learned is not None:
         question.taught.append(learned)
         question.assumptions.append(said(learned, scope))
         budget = question.scenario.budget._replace(correction=_correction(learned))
         question.scenario = question.scenario._replace(budget=budget)
     return question
-
-
-def _batch(question: Question) -> str:
-    """The engine fills in what was not asked of its batches when it holds the question."""
-    from service.domain.holding import hold  # noqa: PLC0415  # it builds on questions
-
-    hold(question)
-    return engine_batch(question)
 
 
 def _correction(learned: Learned) -> Correction:
