@@ -44,12 +44,29 @@ class Observation(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """All that one row teaches."""
+    """All that one row teaches, or in the middle so many rows of one probe under the same circumstances."""
 
     probe: str
     scope: Scope
     at: datetime
     observations: Mapping[Quantity, Observation]
+    rows: int = 1
+
+
+def merged(samples: Sequence[Sample]) -> Sample:
+    """Samples of one probe and one scope as one, with what they say in the middle."""
+    if len(samples) == 1:
+        return samples[0]
+    told: dict[Quantity, list[Observation]] = {}
+    for sample in samples:
+        for quantity, observation in sample.observations.items():
+            told.setdefault(quantity, []).append(observation)
+    middle = {
+        quantity: Observation(median([one.beyond for one in every]), median([one.measured for one in every]))
+        for quantity, every in told.items()
+    }
+    newest = max(sample.at for sample in samples)
+    return Sample(samples[0].probe, samples[0].scope, newest, middle, sum(sample.rows for sample in samples))
 
 
 class _Told(NamedTuple):
@@ -128,7 +145,7 @@ def _learned(  # noqa: PLR0913, PLR0917  # a rung is its ladder, its place there
         low=quantile(spread, _LOW),
         high=quantile(spread, _HIGH),
         measured=median([one.observation.measured for one in believed]),
-        measurements=len(believed),
+        measurements=sum(one.sample.rows for one in believed),
         probes=len(kept),
         outliers=len(everyone) - len(kept),
         newest=max(one.sample.at for one in believed),
@@ -203,7 +220,7 @@ def _refusal(  # noqa: PLR0913, PLR0917  # all that speaks against a rung
     before: float | None,
     after: float | None,
 ) -> str | None:
-    believed = sum(one.sample.probe in kept for one in told)
+    believed = sum(one.sample.rows for one in told if one.sample.probe in kept)
     if len(kept) < LEAST_PROBES:
         return f"{len(kept)} of the {LEAST_PROBES} probes that it takes"
     if believed < least:
