@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from click.testing import CliRunner, Result
 
-from service import cli, cli_measurements
+from service import cli
 from tests.api.school import School, new_school
 from tests.fleet import GIB, fleet
 
@@ -43,7 +43,7 @@ def test_every_so_often_it_learns_again(own_school: School, run: Run, monkeypatc
             raise KeyboardInterrupt
         own_school.lab.upload(*fleet(1.0 * GIB))
 
-    monkeypatch.setattr(cli_measurements.time, "sleep", wait)
+    monkeypatch.setattr("service.cli_measurements.time.sleep", wait)
 
     assert "20 rows looked at" in run("learn", "--every", 7).output
     assert waits == [7, 7]
