@@ -79,6 +79,7 @@ def test_rows_of_one_probe_are_taken_together_without_changing_what_is_learned()
 
     assert learn(together) == learn(apart)
     assert sum(one.rows for one in together) == 30
+    assert merged(apart[:1]) is apart[0]
 
 
 def test_what_few_say_is_drawn_toward_the_catalog() -> None:
