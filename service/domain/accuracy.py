@@ -23,6 +23,8 @@ SCORED: Final = frozenset({"engine_capacity", "batch_ceiling"})
 """Kinds of measurements that a quote foretells."""
 
 RECENT: Final = 20
+_FIGURES: Final = ("kv_capacity_tokens", "kv_cache_bytes", "passed_sequences")
+_ROUNDED: Final = 1e-3
 _LEAST_RECENT: Final = 5
 _LEAST_BAND: Final = 0.02
 _GOOD: Final = 0.05
@@ -59,11 +61,10 @@ def score(row: Mapping[str, Any], catalog: Catalog, memo: Memo | None = None) ->
 
 
 def _score(row: Compared) -> Score | None:
-    question, alone = row.held(own_memory=False)
-    figure = _figure(row.values)
-    error = _error(row.values, figure, alone)
-    if error is None:
+    figure = next((name for name in _FIGURES if row.values.get(name)), None)
+    if figure is None:
         return None
+    question, alone = row.held(own_memory=False)
     asked, held = row.held(own_memory=False, calibration="auto")
     taught = held if asked.taught else None
     quoted = taught or alone
@@ -75,19 +76,14 @@ def _score(row: Compared) -> Score | None:
         engine=question.engine.name,
         version=question.version or "none",
         figure=figure,
-        error=error,
+        error=_error(row.values, figure, alone),
         learned_error=None if taught is None else own,
-        inside=own is not None and abs(own) <= max(band, 1e-3),
+        inside=abs(own) <= max(band, _ROUNDED),
         band=band,
     )
 
 
-def _figure(values: Mapping[str, Any]) -> str:
-    names = ("kv_capacity_tokens", "kv_cache_bytes", "passed_sequences")
-    return next(name for name in names if values.get(name))
-
-
-def _error(values: Mapping[str, Any], figure: str, held: Holding) -> float | None:
+def _error(values: Mapping[str, Any], figure: str, held: Holding) -> float:
     measured: float = values[figure]
     if figure == "passed_sequences":
         failed = values.get("failed_sequences")

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from enum import StrEnum, unique
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import datetime
 
-_LONGEST_WORD: Final = 60
+_LONGEST_WORD: Final = 200
 
 
 @unique
@@ -163,6 +164,11 @@ class Learned:
         return self.refusal is None
 
     @property
+    def own(self) -> bool:
+        """Whether it is of just the circumstances that were asked for: the finest rung."""
+        return self.rung == rung_name(LADDERS[self.quantity][0])
+
+    @property
     def versions(self) -> tuple[str, ...]:
         """Releases that were measured."""
         return self.seen.get("version", ())
@@ -183,7 +189,7 @@ class Learned:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Calibration:
     """Everything that was learned at one revision, from rows compared with the catalog of `catalog_revision`."""
 
@@ -198,6 +204,18 @@ class Calibration:
         if not self.values or self.is_outdated(scope):
             return None
         return next((found for found in self.ladder(quantity, scope) if found.usable and found.reaches(scope)), None)
+
+    @cached_property
+    def _places(self) -> frozenset[tuple[Quantity, str | None, str | None]]:
+        return frozenset(
+            (value.quantity, value.scope.get("gpu") or value.scope.get("architecture"), value.scope.get("engine"))
+            for value in self.values.values()
+        )
+
+    def knows(self, quantity: Quantity, scope: Scope) -> bool:
+        """Whether anything was learned of that engine on such a device, whatever else it depends on."""
+        places = self._places
+        return (quantity, scope.gpu, scope.engine) in places or (quantity, scope.architecture, scope.engine) in places
 
     def is_outdated(self, scope: Scope) -> bool:
         """Whether rows of the scope were compared with what the catalog no longer says."""

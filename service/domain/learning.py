@@ -44,12 +44,29 @@ class Observation(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """All that one row teaches."""
+    """All that one row teaches, or in the middle so many rows of one probe under the same circumstances."""
 
     probe: str
     scope: Scope
     at: datetime
     observations: Mapping[Quantity, Observation]
+    rows: int = 1
+
+
+def merged(samples: Sequence[Sample]) -> Sample:
+    """Samples of one probe and one scope as one, with what they say in the middle."""
+    if len(samples) == 1:
+        return samples[0]
+    told: dict[Quantity, list[Observation]] = {}
+    for sample in samples:
+        for quantity, observation in sample.observations.items():
+            told.setdefault(quantity, []).append(observation)
+    middle = {
+        quantity: Observation(median([one.beyond for one in every]), median([one.measured for one in every]))
+        for quantity, every in told.items()
+    }
+    newest = max(sample.at for sample in samples)
+    return Sample(samples[0].probe, samples[0].scope, newest, middle, sum(sample.rows for sample in samples))
 
 
 class _Told(NamedTuple):
@@ -109,6 +126,8 @@ def _above(learned: Mapping[Key, Learned], quantity: Quantity, rungs: tuple[Rung
 def _learned(  # noqa: PLR0913, PLR0917  # a rung is its ladder, its place there, its key and what was told
     quantity: Quantity, ladder: tuple[Rung, ...], index: int, key: str, told: Sequence[_Told], above: float
 ) -> Learned:
+    if "driver" in ladder[0] and "driver" not in ladder[index]:
+        told = _under_newest_drivers(told)
     everyone = _probe_medians(told)
     kept = trusted(everyone, quantity.resolution)
     believed = [one for one in told if one.sample.probe in kept]
@@ -126,7 +145,7 @@ def _learned(  # noqa: PLR0913, PLR0917  # a rung is its ladder, its place there
         low=quantile(spread, _LOW),
         high=quantile(spread, _HIGH),
         measured=median([one.observation.measured for one in believed]),
-        measurements=len(believed),
+        measurements=sum(one.sample.rows for one in believed),
         probes=len(kept),
         outliers=len(everyone) - len(kept),
         newest=max(one.sample.at for one in believed),
@@ -135,6 +154,16 @@ def _learned(  # noqa: PLR0913, PLR0917  # a rung is its ladder, its place there
         error_after=after,
         refusal=_refusal(quantity, LEAST_MEASUREMENTS[not _is_finest(ladder, index)], told, kept, before, after),
     )
+
+
+def _under_newest_drivers(told: Sequence[_Told]) -> list[_Told]:
+    """Of each probe what it measured under the driver that it measured under last: nodes are updated."""
+    newest: dict[str, Sample] = {}
+    for one in told:
+        known = newest.setdefault(one.sample.probe, one.sample)
+        if one.sample.at > known.at:
+            newest[one.sample.probe] = one.sample
+    return [one for one in told if one.sample.scope.driver == newest[one.sample.probe].scope.driver]
 
 
 def _probe_medians(told: Iterable[_Told]) -> dict[str, float]:
@@ -191,7 +220,7 @@ def _refusal(  # noqa: PLR0913, PLR0917  # all that speaks against a rung
     before: float | None,
     after: float | None,
 ) -> str | None:
-    believed = sum(one.sample.probe in kept for one in told)
+    believed = sum(one.sample.rows for one in told if one.sample.probe in kept)
     if len(kept) < LEAST_PROBES:
         return f"{len(kept)} of the {LEAST_PROBES} probes that it takes"
     if believed < least:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 class Correction(NamedTuple):
     """What probes measured of a reserve beyond its model, in bytes on a GPU, negative where it takes less.
 
-    By `less` and `more` their figures differ from it; of no probes, there is nothing to correct.
+    By `less` and `more` their figures differ from it; of no probes, there is nothing to correct. `own` are figures of
+    just these circumstances, and not of such as were found to be like them.
     """
 
     bytes: int = 0
@@ -16,18 +17,20 @@ class Correction(NamedTuple):
     more: float = 0.0
     probes: int = 0
     rung: str = ""
+    own: bool = False
 
     def spread(self, measured: float, modelled: float) -> float:
-        """By how much the reserve may be off: as the probes' figures are, the model's spread being one probe more."""
-        return (self.probes * measured + modelled) / (self.probes + 1)
+        """By how much the reserve may be off: as the probes' figures are, the model's spread being one probe more.
+
+        Figures of other circumstances widen an interval, and never narrow it.
+        """
+        return blended(self.probes, measured, modelled) if self.own else max(measured, modelled)
 
     @property
     def basis(self) -> str:
         """What an interval rests on that takes it into account."""
-        return (
-            f"nine tenths of what {self.probes} probes measured ({self.rung}), the model's own spread being one probe"
-            " more"
-        )
+        said = f"nine tenths of what {self.probes} probes measured ({self.rung})"
+        return f"{said}, the model's own spread {'being one probe more' if self.own else 'where that is wider'}"
 
     @property
     def note(self) -> str:
@@ -36,6 +39,11 @@ class Correction(NamedTuple):
 
 
 UNCORRECTED = Correction()
+
+
+def blended(probes: int, measured: float, modelled: float) -> float:
+    """A measured spread with the modelled one as one probe more."""
+    return (probes * measured + modelled) / (probes + 1)
 
 
 class Budget(NamedTuple):

@@ -32,6 +32,7 @@ Found = dict[Quantity, Observation]
 Memo = dict[tuple[Any, ...], Any]
 
 _MEMO: Final = 512
+_OTHER_SIZE: Final = 0.15
 _SMALL_MESSAGE, _LARGE_MESSAGE = 1 << 18, 1 << 22
 _LEAST_SIDE: Final = 2048
 _UNCOMPARED: Final = (QuoteError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError)
@@ -81,7 +82,7 @@ class Compared:
             asked["engine_version"] = _told(version)
             seen = self.device.get("memory_bytes")
             if seen and own_memory and "memory_bytes" not in asked:
-                asked["memory_bytes"] = seen
+                asked["memory_bytes"] = self._believed(seen)
         if (self.device.get("count") or 1) > 1 and not {
             "tensor_parallel",
             "pipeline_parallel",
@@ -89,6 +90,13 @@ class Compared:
         } & asked.keys():
             raise ValueError("several devices in a layout that nobody told")
         return resolve(asked, self.catalog)
+
+    def _believed(self, seen: int) -> int:
+        """What a process saw of the device, unless that is another device's size."""
+        known = self.gpu.visible_bytes or self.gpu.advertised_bytes
+        if abs(seen / known - 1) > _OTHER_SIZE:
+            raise ValueError("the memory is not that of the device")
+        return seen
 
     def held(self, **asked: Any) -> tuple[Question, Holding]:  # noqa: ANN401  # as `question` takes them
         """The question with what its engine holds, worked out once for rows that differ in values alone."""

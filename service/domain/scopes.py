@@ -11,6 +11,7 @@ from service.domain.calibration import Scope
 if TYPE_CHECKING:
     from service.domain.architecture import Architecture
     from service.domain.gpu import Gpu
+    from service.domain.model import Model
     from service.domain.parallel import Layout
     from service.domain.question import Question
 
@@ -20,6 +21,7 @@ RESERVING: Final = frozenset({"vllm", "sglang", "tensorrt-llm"})
 
 _PROFILES: Final = "vllm"
 _ANY_BATCH: Final = "any"
+_CLASS: Final = "class"
 _BATCHES: Final = ((8, "1-7"), (64, "8-63"))
 _LARGE_BATCH: Final = "64+"
 
@@ -38,7 +40,7 @@ def scope_of(question: Question, **more: str | None) -> Scope:
         engine=question.engine.name,
         version=question.version or NO_ENGINE,
         layout=layout_name(question.scenario.layout),
-        model_class=class_of(question.scenario.model.architecture),
+        model_class=_class_of(question.scenario.model),
         **more,
     )
 
@@ -47,6 +49,14 @@ def layout_name(layout: Layout) -> str:
     """How the ranks of a replica are laid out."""
     stages = f"pp{layout.pipeline}" if layout.pipeline > 1 else ""
     return f"tp{layout.tensor}{stages}{'ep' if layout.expert else ''}"
+
+
+def _class_of(model: Model) -> str:
+    """The class of a model, worked out once."""
+    found: str | None = model.memo.get(_CLASS)
+    if found is None:
+        found = model.memo[_CLASS] = class_of(model.architecture)
+    return found
 
 
 def class_of(architecture: Architecture) -> str:
@@ -71,9 +81,11 @@ def batch_name(batch: int) -> str:
 def engine_batch(question: Question) -> str:
     """Tokens and sequences of the batches that vLLM is started for, which profiling then measures memory with.
 
-    As asked, or as the release filled them in. SGLang derives its own from the cache that is left.
+    As asked, or as the release fills them in. SGLang derives its own from the cache that is left.
     """
+    from service.domain.engines.vllm.holding import batch_for  # noqa: PLC0415  # it builds on questions
+
     if question.engine.name != _PROFILES:
         return _ANY_BATCH
-    values = question.echo.values
-    return f"{values['max_batched_tokens']}x{values['max_sequences_limit']}"
+    batch = batch_for(question)
+    return f"{batch.tokens}x{batch.sequences}"

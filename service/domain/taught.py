@@ -37,7 +37,9 @@ def teach(question: Question) -> Question:
         question.assumptions.append(said(question.taught[0], scope))
     if scope.engine not in RESERVING or "reserve_bytes" in asked or "kv_cache_bytes" in asked:
         return question
-    learned = question.calibration.find(Quantity.RESERVE, replace(scope, batch=_batch(question)))
+    if not question.calibration.knows(Quantity.RESERVE, scope):
+        return question
+    learned = question.calibration.find(Quantity.RESERVE, replace(scope, batch=engine_batch(question)))
     if learned is not None:
         question.taught.append(learned)
         question.assumptions.append(said(learned, scope))
@@ -46,30 +48,23 @@ def teach(question: Question) -> Question:
     return question
 
 
-def _batch(question: Question) -> str:
-    """The engine fills in what was not asked of its batches when it holds the question."""
-    from service.domain.holding import hold  # noqa: PLC0415  # it builds on questions
-
-    hold(question)
-    return engine_batch(question)
-
-
 def _correction(learned: Learned) -> Correction:
     size = round(learned.estimate)
-    return Correction(size, max(0.0, size - learned.low), max(0.0, learned.high - size), learned.probes, learned.rung)
+    less, more = max(0.0, size - learned.low), max(0.0, learned.high - size)
+    return Correction(size, less, more, learned.probes, learned.rung, learned.own)
 
 
 def said(learned: Learned, scope: Scope) -> str:
     """Which measurements stand behind it, and that they are of another release or driver where they are."""
-    said = (
+    words = (
         f"{learned.quantity.replace('_', ' ')} as {learned.measurements} measurements of {learned.probes} probes have"
         f" it ({learned.rung})"
     )
     if scope.version is not None and learned.versions and scope.version not in learned.versions:
-        said += f", none of them of release {scope.version}: of {', '.join(learned.versions)}"
+        words += f", none of them of release {scope.version}: of {', '.join(learned.versions)}"
     if learned.quantity is Quantity.VISIBLE_MEMORY and learned.drivers:
-        said += f", under drivers {', '.join(learned.drivers)}"
-    return said
+        words += f", under drivers {', '.join(learned.drivers)}"
+    return words
 
 
 def calibration_of(question: Question) -> dict[str, Any] | None:

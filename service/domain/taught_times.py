@@ -8,12 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from service.domain.calibration import Quantity
+from service.domain.calibration import Quantity, Scope
+from service.domain.ledger import blended
 from service.domain.scopes import batch_name, scope_of
 from service.domain.taught import said
 
 if TYPE_CHECKING:
-    from service.domain.calibration import Learned, Scope
+    from service.domain.calibration import Learned
     from service.domain.engines.times import Times
     from service.domain.question import Question
 
@@ -33,13 +34,14 @@ class TaughtTimes:
     modelled: Times
     times: Times
     used: tuple[Learned, ...]
+    scope: Scope
 
     def step(self, batch: int) -> Learned | None:
         """What was learned of whole steps of such batches."""
         question = self.question
-        if not question.calibration.values or question.gpu is None:
+        if question.gpu is None or not question.calibration.knows(Quantity.STEP, self.scope):
             return None
-        return question.calibration.find(Quantity.STEP, replace(scope_of(question), batch=batch_name(batch)))
+        return question.calibration.find(Quantity.STEP, replace(self.scope, batch=batch_name(batch)))
 
     def behind(self, batch: int) -> tuple[Learned, ...]:
         """What a step of that batch rests on."""
@@ -48,19 +50,19 @@ class TaughtTimes:
 
     def say(self, batch: int) -> list[str]:
         """The same in words."""
-        scope = scope_of(self.question) if self.question.gpu else None
-        return [said(learned, scope) for learned in self.behind(batch) if scope is not None]
+        return [said(learned, self.scope) for learned in self.behind(batch)]
 
 
 def taught_times(question: Question, times: Times) -> TaughtTimes:
     """The coefficients of a question's engine, with what was learned of the device."""
     if not question.calibration.values or question.gpu is None:
-        return TaughtTimes(question, times, times, ())
-    scope = replace(scope_of(question), dtype=_dtype(question, times), ranks=str(question.scenario.layout.tensor))
+        return TaughtTimes(question, times, times, (), Scope())
+    own = scope_of(question)
+    scope = replace(own, dtype=_dtype(question, times), ranks=str(question.scenario.layout.tensor))
     used, taught = tuple(_found(question, scope)), times
     for learned in used:
         taught = _changed(taught, learned)
-    return TaughtTimes(question, times, taught, used)
+    return TaughtTimes(question, times, taught, used, own)
 
 
 def _found(question: Question, scope: Scope) -> list[Learned]:
@@ -101,7 +103,7 @@ def _changed(times: Times, learned: Learned) -> Times:
 
 
 def spread_of(learned: Learned, modelled: float) -> float:
-    """How far a step may be off, as a share: as the probes' steps are, the model's own spread being one probe more."""
+    """How far a step may be off, as a share: as a reserve may be."""
     middle = 1 + learned.estimate
     measured = max(learned.high - learned.estimate, learned.estimate - learned.low, 0.0) / middle
-    return (learned.probes * measured + modelled) / (learned.probes + 1)
+    return blended(learned.probes, measured, modelled) if learned.own else max(measured, modelled)

@@ -25,8 +25,8 @@ def calibration_revision(session: Session) -> int:
 
 def both_revisions(session: Session) -> tuple[int, int]:
     """The newest revisions of catalog and calibration, 0 before the first, in one look."""
-    catalog = select(func.max(CatalogRevision.id)).scalar_subquery()
-    learned = select(func.max(CalibrationRevision.id)).scalar_subquery()
+    catalog = select(CatalogRevision.id).order_by(CatalogRevision.id.desc()).limit(1).scalar_subquery()
+    learned = select(CalibrationRevision.id).order_by(CalibrationRevision.id.desc()).limit(1).scalar_subquery()
     found = session.execute(select(catalog, learned)).one()
     return found[0] or 0, found[1] or 0
 

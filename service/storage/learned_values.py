@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import func, insert, select, text, update
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.domain.calibration import Learned, Quantity, Scope
-from service.domain.learning import Key, Observation, Sample, learn
+from service.domain.learning import Key, Observation, Sample, learn, merged
 from service.storage.calibrations import calibration_revision, learned_from, written
 from service.storage.database import read_session, write_session
 from service.storage.snapshot import Snapshot
@@ -35,6 +36,11 @@ class _Read(NamedTuple):
     catalog_revision: int
     samples: list[Sample]
 
+    @property
+    def rows(self) -> int:
+        """How many rows the samples are of."""
+        return sum(sample.rows for sample in self.samples)
+
 
 def write_revision(sessions: sessionmaker[Session], snapshot: Snapshot) -> tuple[int | None, int]:
     """Learn from all samples, where any changed; the revision that came of it, and how many samples there are."""
@@ -51,9 +57,9 @@ def write_revision(sessions: sessionmaker[Session], snapshot: Snapshot) -> tuple
             session.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LEARNER_LOCK})
         if calibration_revision(session) != read.revision:
             # Another process was faster; what this one read is taken up by its next run.
-            return None, len(read.samples)
+            return None, read.rows
         session.execute(update(LearningState).values(learned=read.taken))
-        return _written(session, read, learned), len(read.samples)
+        return _written(session, read, learned), read.rows
 
 
 def _written(session: Session, read: _Read, learned: Mapping[Key, Learned]) -> int | None:
@@ -69,9 +75,7 @@ def _written(session: Session, read: _Read, learned: Mapping[Key, Learned]) -> i
         # A clock that was set back must not hide a revision from questions about then.
         made_at = max(made_at, last.made_at + timedelta(microseconds=1))
     session.add(
-        CalibrationRevision(
-            id=revision, made_at=made_at, catalog_revision=read.catalog_revision, samples=len(read.samples)
-        )
+        CalibrationRevision(id=revision, made_at=made_at, catalog_revision=read.catalog_revision, samples=read.rows)
     )
     session.flush()
     _end(session, gone, revision)
@@ -124,15 +128,22 @@ def _differs(old: Learned | None, new: Learned) -> bool:
 
 
 def read_samples(session: Session) -> list[Sample]:
-    """Every sample; those of the same probe and cell are few."""
-    asked = select(LearningSample.probe_id, LearningSample.measured_at, LearningSample.content)
-    rows = session.execute(asked.order_by(LearningSample.seq), execution_options={"yield_per": 1000})
-    return [_read(str(probe), at, json.loads(content)) for probe, at, content in rows]
+    """Every sample, those of one probe and cell as one: a large fleet has to fit the memory of a small process."""
+    table = LearningSample
+    asked = select(table.probe_id, table.cell, table.measured_at, table.content)
+    asked = asked.order_by(table.probe_id, table.cell, table.measured_at, table.seq)
+    rows = session.execute(asked, execution_options={"yield_per": 1000})
+    scopes: dict[str, Scope] = {}
+    return [
+        merged([_read(str(probe), at, json.loads(content), scopes, cell) for _, _, at, content in together])
+        for (probe, cell), together in groupby(rows, key=lambda row: (row[0], row[1]))
+    ]
 
 
-def _read(probe: str, at: datetime, content: dict[str, Any]) -> Sample:
+def _read(probe: str, at: datetime, content: dict[str, Any], scopes: dict[str, Scope], cell: str) -> Sample:
     told = {Quantity(name): Observation(*pair) for name, pair in content["told"].items() if name in _KNOWN}
-    return Sample(probe, Scope(**content["scope"]), at, told)
+    scope = scopes.setdefault(cell, Scope(**content["scope"]))
+    return Sample(probe, scope, at, told)
 
 
 _KNOWN: Final = frozenset(quantity.value for quantity in Quantity)

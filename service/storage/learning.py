@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import delete, func, select, text, update
+from sqlalchemy import delete, func, insert, select, text, update
 from sqlalchemy.orm import Session, sessionmaker
 
+from service.domain.calibration import Scope
 from service.domain.learning import RULES
-from service.domain.observations import Memo, observe
+from service.domain.observations import Found, Memo, observe
 from service.storage.canonical import compact_json
 from service.storage.database import read_session, write_session
 from service.storage.learned_values import LEARNER_LOCK, write_revision
@@ -27,6 +29,8 @@ from service.storage.measurement_writes import JUDGING_LOCK
 from service.storage.scores import note_scores
 from service.storage.snapshot import Snapshot
 from service.storage.tables import LearningQueue, LearningSample, LearningState, Measurement
+
+_logger: Final = logging.getLogger(__name__)
 
 SAMPLES_KEPT: Final = 8
 """Of each probe and cell, the newest."""
@@ -153,39 +157,39 @@ def _give_up(session: Session, state: LearningState, seqs: Sequence[int]) -> Non
 
 def _take(session: Session, state: LearningState, snapshot: Snapshot, rows: Iterable[Measurement]) -> None:
     """Keep what accepted rows teach, and of each probe and cell only the newest."""
-    probes: set[UUID] = set()
     memo: Memo = {}
-    for row in rows:
-        if row.verdict != _ACCEPTED:
-            continue
-        sample = _sample(row, snapshot, memo)
-        if sample is not None:
-            session.add(sample)
-            probes.add(sample.probe_id)
-    if probes:
+    found = [_sample(row, snapshot, memo) for row in rows if row.verdict == _ACCEPTED]
+    samples = [sample for sample in found if sample is not None]
+    if samples:
         state.taken += 1
-        session.flush()
-        for probe_id in sorted(probes):
+        session.execute(insert(LearningSample), samples)
+        for probe_id in sorted({sample["probe_id"] for sample in samples}):
             _trim(session, probe_id)
 
 
-def _sample(row: Measurement, snapshot: Snapshot, memo: Memo) -> LearningSample | None:
-    found = observe(json.loads(row.content), snapshot, memo)
-    if found is None:
+def _sample(row: Measurement, snapshot: Snapshot, memo: Memo) -> dict[str, Any] | None:
+    """What a row teaches, as it is stored; None where it teaches nothing."""
+    try:
+        found = observe(json.loads(row.content), snapshot, memo)
+        return None if found is None else _written(row, *found, snapshot.revision)
+    except Exception as error:  # noqa: BLE001  # one row that nobody thought of must not end all learning
+        _logger.warning("measurement %s cannot be compared (%s)", row.id, type(error).__name__)
         return None
-    scope, observations = found
+
+
+def _written(row: Measurement, scope: Scope, observations: Found, revision: int) -> dict[str, Any]:
     document = scope.document()
     cell = hashlib.blake2b(compact_json([row.kind, document]).encode(), digest_size=16).hexdigest()
     told = {quantity.value: list(observation) for quantity, observation in observations.items()}
-    return LearningSample(
-        seq=row.seq,
-        probe_id=row.probe_id,
-        cell=cell,
+    return {
+        "seq": row.seq,
+        "probe_id": row.probe_id,
+        "cell": cell,
         # A clock that runs ahead must not make a row the newest for long.
-        measured_at=min(row.measured_at, row.received_at),
-        catalog_revision=snapshot.revision,
-        content=compact_json({"scope": document, "told": told}),
-    )
+        "measured_at": min(row.measured_at, row.received_at),
+        "catalog_revision": revision,
+        "content": compact_json({"scope": document, "told": told}),
+    }
 
 
 def _trim(session: Session, probe_id: UUID) -> None:

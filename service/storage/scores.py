@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, delete, select, tuple_
+from sqlalchemy import ColumnElement, delete, insert, select, tuple_
 from sqlalchemy.orm import Session
 
 from service.domain.accuracy import SCORED, Score, score, summed_up
@@ -20,6 +21,8 @@ from service.storage.calibrations import calibration_revision_at, read_calibrati
 from service.storage.canonical import compact_json
 from service.storage.snapshot import Snapshot
 from service.storage.tables import AccuracyGroup, AccuracyScore, Measurement
+
+_logger: Final = logging.getLogger(__name__)
 
 SCORES_KEPT: Final = 200
 """Of each group, the newest: what a drift shows in, and what may be kept for ever."""
@@ -33,6 +36,7 @@ def note_scores(session: Session, snapshot: Snapshot, rows: Sequence[Measurement
     scored = set(session.scalars(select(AccuracyScore.seq).where(AccuracyScore.seq.in_([row.seq for row in rows]))))
     known: dict[datetime, tuple[Snapshot, Memo]] = {}
     groups: dict[str, tuple[Score, datetime]] = {}
+    stored: list[dict[str, Any]] = []
     for row in rows:
         if row.seq in scored:
             continue
@@ -40,13 +44,22 @@ def note_scores(session: Session, snapshot: Snapshot, rows: Sequence[Measurement
             revision = calibration_revision_at(session, row.received_at)
             known[row.received_at] = (snapshot.taught(_calibration(session, snapshot, revision)), {})
         catalog, memo = known[row.received_at]
-        made = score(json.loads(row.content), catalog, memo)
+        made = _made(row, catalog, memo)
         if made is not None:
-            session.add(_stored(row, made, snapshot.revision, catalog.calibration.revision))
+            stored.append(_stored(row, made, snapshot.revision, catalog.calibration.revision))
             groups[_digest(made)] = (made, row.received_at)
-    session.flush()
+    if stored:
+        session.execute(insert(AccuracyScore), stored)
     for digest, (made, newest_at) in sorted(groups.items()):
         _sum_up(session, digest, made, newest_at)
+
+
+def _made(row: Measurement, catalog: Snapshot, memo: Memo) -> Score | None:
+    try:
+        return score(json.loads(row.content), catalog, memo)
+    except Exception as error:  # noqa: BLE001  # one row that nobody thought of must not end all learning
+        _logger.warning("measurement %s cannot be scored (%s)", row.id, type(error).__name__)
+        return None
 
 
 def _calibration(session: Session, snapshot: Snapshot, revision: int) -> Calibration:
@@ -58,19 +71,19 @@ def _digest(made: Score) -> str:
     return hashlib.blake2b(made.group.encode(), digest_size=16).hexdigest()
 
 
-def _stored(row: Measurement, made: Score, catalog_revision: int, revision: int) -> AccuracyScore:
-    return AccuracyScore(
-        seq=row.seq,
-        group_key=_digest(made),
-        probe_id=row.probe_id,
-        received_at=row.received_at,
-        error=made.error,
-        learned_error=made.learned_error,
-        inside=made.inside,
-        band=made.band,
-        catalog_revision=catalog_revision,
-        calibration_revision=revision,
-    )
+def _stored(row: Measurement, made: Score, catalog_revision: int, revision: int) -> dict[str, Any]:
+    return {
+        "seq": row.seq,
+        "group_key": _digest(made),
+        "probe_id": row.probe_id,
+        "received_at": row.received_at,
+        "error": made.error,
+        "learned_error": made.learned_error,
+        "inside": made.inside,
+        "band": made.band,
+        "catalog_revision": catalog_revision,
+        "calibration_revision": revision,
+    }
 
 
 def _sum_up(session: Session, digest: str, made: Score, newest_at: datetime) -> None:

@@ -21,6 +21,7 @@ from tests.benchmarks import (
     in_process,
     large_catalog,
     latency,
+    learned,
     logs,
     memory,
     over_http,
@@ -47,6 +48,7 @@ SECTIONS: dict[str, Section] = {
     "logs": logs.measure,
     "client": client.measure,
     "probe": probe.measure,
+    "learned": learned.measure,
 }
 # Two to five minutes are usual; a machine that is busy with other work takes longer.
 LONGEST_SECONDS = 600

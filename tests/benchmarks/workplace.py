@@ -27,7 +27,7 @@ class Effort:
     models: int
     """Models of the large catalog."""
     rows: int
-    """Rows of the large spool."""
+    """Rows of the large spool, and measurements that are stored."""
 
 
 FULL = Effort(questions=2000, rounds=5, asked=1000, seconds=3.0, starts=5, models=100_000, rows=100_000)

@@ -53,6 +53,8 @@ def test_every_command_explains_itself() -> None:
         "openapi",
         "serve",
         "token list",
+        "measurements learn",
+        "measurements thin",
     ):
         result = CliRunner().invoke(cli.main, [*path.split(), "--help"])
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from service.domain.calibration import Calibration, Learned, Quantity, Scope
-from service.domain.learning import learn
+from service.domain.learning import learn, merged
 from service.domain.observations import observe
 from tests.fleet import (
     A100,
@@ -70,6 +70,16 @@ def test_one_probe_cannot_outvote_ten() -> None:
 
     assert learned.estimate == pytest.approx(1.0 * GIB, rel=0.1)
     assert learned.outliers == 1
+
+
+def test_rows_of_one_probe_are_taken_together_without_changing_what_is_learned() -> None:
+    rows = [row for number in range(5) for row in fleet(1.0 * GIB, nodes=6, wrong=[7.0 * GIB], number=number)]
+    apart = samples(rows)
+    together = [merged([one for one in apart if one.probe == probe]) for probe in {one.probe for one in apart}]
+
+    assert learn(together) == learn(apart)
+    assert sum(one.rows for one in together) == 30
+    assert merged(apart[:1]) is apart[0]
 
 
 def test_what_few_say_is_drawn_toward_the_catalog() -> None:
@@ -158,6 +168,16 @@ def test_a_card_under_two_drivers_has_a_rung_for_each_and_says_both() -> None:
     assert by_driver.measured == H100_TOTAL - LESS
     assert both.drivers == ("535.1", "580.95.05")
     assert both.high - both.low == LESS
+
+
+def test_a_node_speaks_for_the_driver_that_it_has_now() -> None:
+    rows = [memory_row(probe, H100_TOTAL, driver="535.1") for probe in range(1, 5)]
+    rows += [memory_row(probe, H100_TOTAL - LESS, driver="580.95.05", number=9) for probe in range(1, 5)]
+
+    learned = taught(*rows).find(Quantity.VISIBLE_MEMORY, Scope(gpu=H100))
+
+    assert learned is not None
+    assert (learned.measured, learned.drivers) == (H100_TOTAL - LESS, ("580.95.05",))
 
 
 @pytest.mark.parametrize(

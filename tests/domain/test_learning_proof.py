@@ -8,7 +8,7 @@ from tests.learning.replay import Start, starts
 
 @pytest.fixture(scope="module")
 def public() -> list[Outcome]:
-    return list(public_logs())
+    return list(public_logs(probes=["a source"]))
 
 
 @pytest.fixture(scope="module")

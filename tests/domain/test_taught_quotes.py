@@ -92,6 +92,21 @@ def test_the_interval_is_as_wide_as_the_probes_lie_apart() -> None:
     assert "20 probes" in agreed["interval"]["basis"]
 
 
+def test_cards_that_are_like_another_narrow_none_of_its_intervals(shelf: Shelf) -> None:
+    rows = [row for gpu in (H100, "h100-pcie-80gb") for row in fleet(BEYOND, nodes=6, gpu=gpu)]
+    asked = {"gpu": "h200-sxm-141gb"}
+    before, after = ask(shelf, **asked), ask(TaughtShelf(*rows), **asked)
+
+    def reach(answer: dict[str, Any]) -> tuple[int, int]:
+        low, high = answer["interval"]["kv_cache_bytes"]
+        middle = parts(answer)["kv_cache"]
+        return middle - low, high - middle
+
+    assert after["calibration"]["rung"] == "architecture+engine"
+    block = 1 << 24
+    assert all(own + block >= modelled for own, modelled in zip(reach(after), reach(before), strict=True))
+
+
 def test_levers_come_true_beside_what_was_learned(taught: Shelf) -> None:
     answer = ask(taught)
 

@@ -83,11 +83,11 @@ def foretold(start: Start, calibration: Calibration) -> Foretold:
     return Foretold(before, abs(start.beyond_bytes - found.estimate) / start.pool_bytes, moved=found.estimate != 0)
 
 
-def public_logs(newest_known: str | None = None) -> Iterator[Outcome]:
+def public_logs(newest_known: str | None = None, probes: Sequence[str] = ("a source", "a log")) -> Iterator[Outcome]:
     """Folds over the public logs, by the catalog as it is or as it was before it knew the newer releases."""
     logs = "public logs" if newest_known is None else f"the same, catalog ends at {newest_known}"
-    for probe, each_log in (("a source", False), ("a log", True)):
-        every = starts(probe_of_each_log=each_log, newest_known=newest_known)
+    for probe in probes:
+        every = starts(probe_of_each_log=probe == "a log", newest_known=newest_known)
         for left_out, key in _KEYS.items():
             yield Outcome(logs, left_out, probe, left_out_by(every, key))
 

@@ -28,6 +28,7 @@ BARRED = {
     "catalog": 10,
     "client": 2,
     "probe": 2,
+    "learned": 4,
 }
 
 

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from service.domain.cache import FullCache
 from service.domain.engines.vllm import explain
+from service.domain.engines.vllm.batch import batch_of
 from service.domain.engines.vllm.capacity import hold
 from service.domain.engines.vllm.levers import levers
 from service.domain.engines.vllm.policy import VllmEngine
+from service.domain.engines.vllm.refusals import core_of
 from service.domain.engines.vllm.setting import UNKNOWN_DEVICE, Asked, Device, Memory, Setting
 from service.domain.explain import sources, weights_note
 from service.domain.holding import Holding
 from service.domain.loads import RankLoad, rank_loads
 
 if TYPE_CHECKING:
+    from service.domain.engines.vllm.setting import Batch
     from service.domain.gpu import Gpu
     from service.domain.question import Catalog, Question
 
@@ -149,6 +152,14 @@ def setting_of(question: Question) -> Setting:
         *(scenario.model, scenario.weights, scenario.cache, scenario.layout, device_of(question.gpu), memory),
         *(scenario.context_tokens, scenario.limit_tokens, own, scenario.weight_bytes, scenario.parameters),
     )
+
+
+def batch_for(question: Question) -> Batch:
+    """The batches that a resolved question's engine is started for."""
+    engine = question.engine
+    assert isinstance(engine, VllmEngine)  # noqa: S101  # asked of no other
+    setting, release = setting_of(question), engine.release(question.version)
+    return batch_of(setting, release.cores[core_of(setting, release)])
 
 
 def device_of(gpu: Gpu | None) -> Device:
