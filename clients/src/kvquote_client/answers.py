@@ -43,7 +43,7 @@ class AnsweredEngine(Answer):
 
 @dataclass(frozen=True)
 class UnderstoodCommand(Answer):
-    """What was understood of an engine's command: names of the question that it sets, and what takes no memory."""
+    """What was understood of an engine's command; flags that are no matter for memory are `ignored`."""
 
     engine: str
     program: str
@@ -162,7 +162,10 @@ class Interval(Answer):
 
 @dataclass(frozen=True)
 class LearnedPart(Answer):
-    """One quantity that was learned: what is added to what the catalog alone says, and from what to what it may be."""
+    """One quantity that was learned: what is added to what the catalog alone says, and from what to what it was seen.
+
+    The first is drawn toward the catalog where few measured, and may lie outside of the spread.
+    """
 
     quantity: str
     rung: str

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 class CalibrationRow(Answer):
     """What one rung of the ladder knows of one quantity, beyond what the catalog alone says.
 
-    `estimate`, `low`, `high` and the errors are in `unit`: bytes on a GPU, or shares of what the catalog says. What
-    does not matter on the rung is None. `refusal` says why quotes do not use it.
+    `estimate`, `low`, `high` and the errors are in `unit`: bytes on a GPU, or shares of what the catalog says. `low`
+    and `high` are as measured; `estimate` is drawn toward the rung above, and may lie outside of them. What does not
+    matter on the rung is None. `refusal` says why quotes do not use it.
     """
 
     essential: ClassVar[tuple[str, ...]] = ("quantity", "rung")
