@@ -11,9 +11,13 @@ from flask import Flask
 
 from kvquote_client import Client, Refused
 from kvquote_client.cli import main
+from kvquote_client.cli.logs_text import lines, rows
+from kvquote_client.cli.screen import Screen
+from kvquote_client.log_answers import LogAnswer
+from kvquote_client.reading import read
 
-LOG = Path(__file__).parents[1] / "data" / "logs" / "vllm-0.20.2.log"
-TEXT = LOG.read_text(encoding="utf-8")
+LOGS = Path(__file__).parents[1] / "data" / "logs"
+TEXT = (LOGS / "vllm-0.20.2.log").read_text(encoding="utf-8")
 GPU = "h100-sxm-80gb"
 
 
@@ -87,3 +91,32 @@ def test_a_log_is_read_from_a_pipe(
         ("kv_capacity_tokens", "count"),
         ("max_concurrency", "count"),
     ]
+
+
+def test_a_log_that_cannot_be_quoted_still_gives_rows(service_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["logs", str(LOGS / "vllm-0.20.2.log"), "--url", service_url, "--csv"]) == 0
+    found = {row["part"]: row for row in csv.DictReader(io.StringIO(printed(capsys)))}
+
+    assert (found["kv_capacity_tokens"]["said"], found["kv_capacity_tokens"]["quoted"]) == ("438272", "")
+    assert {name: found[name]["unit"] for name in ("model", "weight_bytes", "blocks") if name in found} == {
+        "model": "text",
+        "weight_bytes": "bytes",
+    }
+
+
+def test_every_log_is_shown_with_all_that_it_says(kvquote: Client) -> None:
+    paths = sorted(LOGS.glob("*.log"))
+    answers = [kvquote.logs(path.read_bytes().decode("utf-8", "replace"), gpu=GPU) for path in paths]
+
+    assert answers
+    for path, answer in zip(paths, answers, strict=True):
+        found = [name for name, value in answer.said.raw.items() if value is not None]
+        shown = "\n".join(lines(answer, Screen(), why=True))
+        assert [name for name in found if name not in shown] == [], path
+        assert bool(rows(answer)) == bool(found), path
+
+
+def test_a_log_answer_that_says_less_than_promised_is_shown_too() -> None:
+    answer = read(LogAnswer, {"engine": {}, "said": {}, "per_rank": [{}, {}], "refusal": {}, "comparison": [{}]})
+
+    assert lines(answer, Screen(), why=True)[0] == "a log of - of an unknown release: no line of it"

@@ -139,8 +139,8 @@ def _taught(part: LearnedPart) -> str:
     return f"learned       {said(part.quantity)} {_signed(part.beyond_catalog_bytes)}: {behind}"
 
 
-def _signed(count: int) -> str:
-    return f"{'-' if count < 0 else '+'}{size(abs(count))}"
+def _signed(count: int | None) -> str:
+    return size(None) if count is None else f"{'-' if count < 0 else '+'}{size(abs(count))}"
 
 
 def _levers(answer: FitAnswer, screen: Screen) -> list[str]:

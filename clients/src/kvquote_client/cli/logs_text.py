@@ -38,7 +38,20 @@ def lines(answer: LogAnswer, screen: Screen, *, why: bool = False) -> list[str]:
 
 
 def rows(answer: LogAnswer) -> list[dict[str, Any]]:
-    """What both have, a row each; `unit` tells bytes from counts."""
+    """What both have, a row each; all that the log says where there is no quote to put beside it."""
+    return _compared_rows(answer) or [
+        {
+            "part": name,
+            "unit": "text" if isinstance(value, str) else "bytes" if name.endswith("_bytes") else "count",
+            "said": value,
+            **dict.fromkeys(("quoted", "difference", "relative")),
+        }
+        for name, value in _found(answer)
+    ]
+
+
+def _compared_rows(answer: LogAnswer) -> list[dict[str, Any]]:
+    """Bytes, then counts; `unit` tells them apart."""
     parts = [
         {
             "part": each.part,
@@ -98,7 +111,7 @@ def _compared(answer: LogAnswer, screen: Screen) -> list[str]:
 
 
 def _differences(answer: LogAnswer) -> list[list[str]]:
-    return [_cells(row) for row in rows(answer)]
+    return [_cells(row) for row in _compared_rows(answer)]
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:
@@ -115,18 +128,21 @@ def _count(value: float | None) -> str:
 
 def _said(answer: LogAnswer, screen: Screen) -> list[str]:
     """Each value that was found, and its line."""
-    found = [(name, value) for name, value in (answer.said.raw or {}).items() if value is not None]
-    if not found:
-        return []
-    cells = [[name, _value(name, value), _line(answer.said_at.get(name))] for name, value in found]
-    return ["", *screen.table(["the log says", "", "line"], cells)]
+    places = answer.said_at or {}
+    cells = [[name, _value(name, value), _line(places.get(name))] for name, value in _found(answer)]
+    return ["", *screen.table(["the log says", "", "line"], cells)] if cells else []
+
+
+def _found(answer: LogAnswer) -> list[tuple[str, Any]]:
+    return [(name, value) for name, value in answer.said.raw.items() if value is not None]
 
 
 def _ranks(answer: LogAnswer, screen: Screen) -> list[str]:
     if len(answer.per_rank) < 2:  # noqa: PLR2004 - of one rank everything has been said
         return []
-    names = list(dict.fromkeys(name for rank in answer.per_rank for name in rank.said))
-    cells = [[said(r.worker), *(_value(name, r.said.get(name)) for name in names)] for r in answer.per_rank]
+    ranks = [(said(rank.worker), rank.said or {}) for rank in answer.per_rank]
+    names = list(dict.fromkeys(name for _, values in ranks for name in values))
+    cells = [[worker, *(_value(name, values.get(name)) for name in names)] for worker, values in ranks]
     return ["", *screen.table(["worker", *(name.removesuffix("_bytes") for name in names)], cells)]
 
 
