@@ -106,6 +106,7 @@ def test_the_list_of_what_was_learned_is_a_table(taught: Taught, capsys: pytest.
     assert header.split()[:4] == ["quantity", "of", "beyond", "the"]
     assert len(lines) == len(rows)
     assert any(f"{H100}, vllm, {RELEASE}" in line and " GiB " in line and " yes " in line for line in lines)
+    assert [line for row, line in zip(rows, lines, strict=True) if row.refusal and not line.endswith(row.refusal)] == []
 
 
 def test_the_list_of_how_quotes_fared_is_a_table(taught: Taught, capsys: pytest.CaptureFixture[str]) -> None:

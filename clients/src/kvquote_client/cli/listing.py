@@ -102,10 +102,6 @@ def _circumstances(row: Mapping[str, Any], _: str) -> str:
     return ", ".join(str(row[name]) for name in _CIRCUMSTANCES if row.get(name) is not None) or "all"
 
 
-def _use(row: Mapping[str, Any], _: str) -> str:
-    return "yes" if row.get("usable") else f"no: {row.get('refusal') or 'not known why'}"
-
-
 def _year(year: int | None) -> str:
     return said(None if year is None else str(year))
 
@@ -189,9 +185,10 @@ LISTINGS: Final = {
             Column("rows", "measurements", whole),
             Column("error before", "error_before", told=_error),
             Column("after", "error_after", told=_error),
-            Column("used", "usable", told=_use),
+            Column("used", "usable"),
             Column("newest", "newest_at"),
             Column("until", "known_until"),
+            Column("why not", "refusal"),
         ),
         has_entries=False,
     ),
