@@ -15,6 +15,15 @@ from tests.clients.test_client import CONFIG
 from tests.golden_files import Golden
 
 QUESTION = ("llama-2-7b", "a100-sxm-80gb", "--context", "4096")
+COMMAND = ("vllm", "serve", "meta-llama/Llama-3.1-8B-Instruct", "--max-model-len", "8192")
+LOGS = Path(__file__).parents[1] / "data" / "logs"
+
+
+def log(name: str) -> str:
+    """The path of a log as an engine wrote it."""
+    return str(LOGS / f"{name}.log")
+
+
 PRINTED = {
     "fit": ("fit", *QUESTION),
     "fit-why": ("fit", *QUESTION, "--why"),
@@ -25,6 +34,13 @@ PRINTED = {
     "fit-does-not-fit": ("fit", "llama-2-70b", "a100-sxm-80gb", "--batch", "4"),
     "fit-by-memory": ("fit", "llama-2-7b", "--memory-bytes", "24GB", "--context", "1024"),
     "fit-csv": ("fit", *QUESTION, "--csv"),
+    "fit-command": ("fit", "--gpu", "h100-sxm-80gb", "--", *COMMAND, "--port", "8000"),
+    "traffic-command": ("traffic", "--gpu", "h100-sxm-80gb", "--", *COMMAND),
+    "logs": ("logs", log("vllm-0.20.2"), "--gpu", "h100-sxm-80gb"),
+    "logs-without-gpu": ("logs", log("vllm-0.20.2")),
+    "logs-of-ranks": ("logs", log("vllm-0.19.0-tp2-kubectl"), "--gpu", "h100-sxm-80gb", "--why"),
+    "logs-refused": ("logs", log("vllm-0.11.0-refused-cache"), "--memory-bytes", "48GB"),
+    "logs-csv": ("logs", log("sglang-0.4.6"), "--gpu", "h100-sxm-80gb", "--csv"),
     "traffic": ("traffic", *QUESTION, "--batch", "28", "--curve-batch-sizes", "1,28,64"),
     "traffic-without-rates": ("traffic", "llama-2-7b", "--memory-bytes", "80e9"),
     "compare-gpus": ("compare", "llama-2-7b", "a10,a100-sxm-80gb,t4,nope", "--context", "4096"),
@@ -171,6 +187,15 @@ def test_what_stands_after_two_dashes_is_asked_as_the_engine_s_command(kvq: Run,
     assert asked == [{"gpu": "h100-sxm-80gb", "command": "vllm serve a/b --max-model-len 8192 --x 'a b'"}]
 
 
+def test_a_flag_of_the_command_that_nobody_knows_is_refused_with_the_nearest(kvq: Run) -> None:
+    ran = kvq("fit", "--gpu", "h100-sxm-80gb", "--", *COMMAND, "--gpu-memory-utilisation", "0.9")
+
+    assert ran.status == 3
+    assert ran.out == ""
+    assert "  --command: " in ran.err
+    assert "--gpu-memory-utilization" in ran.err
+
+
 def test_values_are_read_by_what_they_are(kvq: Run, asked: list[dict[str, Any]], tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     config.write_text(json.dumps(CONFIG))
@@ -241,6 +266,11 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         ("gpus", "--limit", "0"),
         ("gpus", "--", "vllm"),
         ("gpus", ".."),
+        ("logs",),
+        ("logs", "/nowhere/engine.log"),
+        ("logs", "/dev/zero"),
+        ("logs", "-", "--", "vllm"),
+        ("calibrations", "h100-sxm-80gb"),
     ],
     ids=lambda words: " ".join(words)[:60].encode("ascii", "replace").decode() or "nothing",
 )
@@ -258,7 +288,11 @@ def test_a_mistyped_option_is_answered_with_the_nearest(kvq: Run) -> None:
     assert "did you mean --kv-dtype?" in kvq("fit", "a", "b", "--kv-dtyp=fp8").err
 
 
-@pytest.mark.parametrize("words", [("--help",), ("fit", "--help"), ("gpus", "--help"), ("--version",)], ids=" ".join)
+@pytest.mark.parametrize(
+    "words",
+    [("--help",), ("fit", "--help"), ("logs", "--help"), ("gpus", "--help"), ("accuracy", "--help"), ("--version",)],
+    ids=" ".join,
+)
 def test_help_is_printed(kvq: Run, words: tuple[str, ...]) -> None:
     ran = kvq(*words)
 

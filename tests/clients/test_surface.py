@@ -14,6 +14,8 @@ from kvquote_client import (
     answers,
     catalog_answers,
     filters,
+    learning_answers,
+    log_answers,
     measurement_answers,
     question,
     traffic_answers,
@@ -41,6 +43,7 @@ def entry_calls(kind: str) -> dict[tuple[str, str], Call]:
 CALLS: dict[tuple[str, str], Call] = {
     ("POST", "/fit"): lambda c: c.fit(model="m"),
     ("POST", "/traffic"): lambda c: c.traffic(model="m"),
+    ("POST", "/logs"): lambda c: c.logs("INFO", gpu="g"),
     **{operation: call for kind in KINDS for operation, call in entry_calls(kind).items()},
     ("POST", "/models/inspect"): lambda c: c.models.inspect({}),
     ("POST", "/models/import"): lambda c: c.models.import_("a/b", {}),
@@ -49,6 +52,8 @@ CALLS: dict[tuple[str, str], Call] = {
     ("PUT", "/measurements/{measurement_id}"): lambda c: c.measurements.put({"id": ID}),
     ("GET", "/measurements/{measurement_id}"): lambda c: c.measurements.get(ID),
     ("GET", "/probes"): lambda c: list(c.probes()),
+    ("GET", "/calibrations"): lambda c: list(c.calibrations.list()),
+    ("GET", "/accuracy"): lambda c: list(c.accuracy.list()),
     ("GET", "/livez"): lambda c: c.alive(),
     ("GET", "/readyz"): lambda c: c.ready(),
     ("GET", "/metrics"): lambda c: c.metrics(),
@@ -66,13 +71,15 @@ FILTERS: dict[str, type] = {
     "/engines": filters.EntryFilters,
     "/measurements": filters.MeasurementFilters,
     "/probes": filters.PageFilters,
+    "/calibrations": filters.CalibrationFilters,
+    "/accuracy": filters.AccuracyFilters,
     "/gpus/{name}/revisions": filters.PageFilters,
 }
 QUESTIONS: dict[str, type] = {"FitQuestion": question.Question, "TrafficQuestion": question.TrafficQuestion}
-MODULES = (answers, traffic_answers, catalog_answers, measurement_answers)
+MODULES = (answers, traffic_answers, log_answers, catalog_answers, measurement_answers, learning_answers)
 # What a program is not given as a class: pages are iterated, a problem is an error, the echo is a mapping.
 NO_CLASS = {
-    *("FitQuestion", "TrafficQuestion", "ImportQuestion", "InspectQuestion", "EchoedQuestion"),
+    *("FitQuestion", "TrafficQuestion", "LogQuestion", "ImportQuestion", "InspectQuestion", "EchoedQuestion"),
     *("Problem", "ProblemFault", "Liveness", "EntryHistory"),
 }
 JSON_KINDS = {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}
@@ -131,6 +138,10 @@ def test_a_name_of_a_question_takes_what_the_service_takes(name: str, described:
 @pytest.mark.parametrize("path", FILTERS)
 def test_a_list_takes_exactly_the_filters_of_the_service(path: str, described: Description) -> None:
     assert FILTERS[path].__annotations__.keys() == described.query_names(path) - NO_FILTER
+
+
+def test_a_log_is_asked_with_exactly_the_names_of_a_question(described: Description) -> None:
+    assert question.Question.__annotations__.keys() | {"log"} == described.schema("LogQuestion")["properties"].keys()
 
 
 def test_an_import_takes_exactly_the_names_of_the_service(described: Description) -> None:

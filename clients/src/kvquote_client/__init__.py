@@ -41,6 +41,8 @@ if TYPE_CHECKING:
         ModelEntry,
         ModelRow,
     )
+    from kvquote_client.learning_answers import AccuracyRow, CalibrationRow
+    from kvquote_client.log_answers import LogAnswer
     from kvquote_client.measurement_answers import (
         MeasurementRow,
         ProbeRow,
@@ -56,7 +58,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AccuracyRow",
     "BadAnswer",
+    "CalibrationRow",
     "Client",
     "Conflict",
     "DtypeEntry",
@@ -72,6 +76,7 @@ __all__ = [
     "InstanceRow",
     "InvalidInput",
     "KvquoteError",
+    "LogAnswer",
     "MeasurementRow",
     "ModelEntry",
     "ModelRow",
@@ -94,7 +99,11 @@ __all__ = [
     "UploadResult",
 ]
 
-_LATER = ("answers", "traffic_answers", "catalog_answers", "measurement_answers", "pages", "question")
+_LATER = (
+    *("answers", "traffic_answers", "log_answers"),
+    *("catalog_answers", "measurement_answers", "learning_answers"),
+    *("pages", "question"),
+)
 
 
 def __getattr__(name: str) -> object:

@@ -42,14 +42,25 @@ class AnsweredEngine(Answer):
 
 
 @dataclass(frozen=True)
+class UnderstoodCommand(Answer):
+    """What was understood of an engine's command; flags that are no matter for memory are `ignored`."""
+
+    engine: str
+    program: str
+    ignored: tuple[str, ...]
+    set: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Quoted(Answer):
     """What both answers say: of what, from which data, and how they were come by.
 
-    `question` holds every name after defaults, `taken` where each came from.
+    `question` holds every name after defaults, `taken` where each came from; `command` is None where none was asked.
     """
 
     question: Mapping[str, Any]
     taken: Mapping[str, str]
+    command: UnderstoodCommand | None
     model: AnsweredModel
     gpu: AnsweredGpu | None
     engine: AnsweredEngine
@@ -150,14 +161,33 @@ class Interval(Answer):
 
 
 @dataclass(frozen=True)
+class LearnedPart(Answer):
+    """One quantity that was learned: what is added to what the catalog alone says, and from what to what it was seen.
+
+    The first is drawn toward the catalog where few measured, and may lie outside of the spread.
+    """
+
+    quantity: str
+    rung: str
+    beyond_catalog_bytes: int
+    spread_bytes: tuple[int, ...]
+    measurements: int
+    probes: int
+    versions: tuple[str, ...]
+    drivers: tuple[str, ...]
+    as_of: str
+
+
+@dataclass(frozen=True)
 class Calibration(Answer):
-    """The measurements that stood behind the answer."""
+    """The measurements that stood behind the answer; `learned` is everything that it uses of them."""
 
     rung: str
     measurements: int
     probes: int
     spread_bytes: tuple[int, ...]
     as_of: str | None
+    learned: tuple[LearnedPart, ...]
 
 
 @dataclass(frozen=True)

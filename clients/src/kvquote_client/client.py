@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kvquote_client.catalog import Dtypes, Engines, Gpus, Instances, Models
+from kvquote_client.learning import Accuracy, Calibrations
 from kvquote_client.measurements import Measurements
 from kvquote_client.sending import path_to
 from kvquote_client.transport import DEFAULT_RETRIES, DEFAULT_TIMEOUT_SECONDS, Transport
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from kvquote_client.answers import FitAnswer
     from kvquote_client.filters import PageFilters
+    from kvquote_client.log_answers import LogAnswer
     from kvquote_client.measurement_answers import ProbeRow, ProblemKind, Readiness
     from kvquote_client.pages import Pages
     from kvquote_client.question import Question, TrafficQuestion
@@ -51,6 +53,8 @@ class Client:
         self.dtypes = Dtypes(self.transport)
         self.engines = Engines(self.transport)
         self.measurements = Measurements(self.transport)
+        self.calibrations = Calibrations(self.transport)
+        self.accuracy = Accuracy(self.transport)
 
     def __enter__(self) -> Self:
         return self
@@ -75,6 +79,17 @@ class Client:
         from kvquote_client.traffic_answers import TrafficAnswer
 
         return read(TrafficAnswer, self._ask("/traffic", question))
+
+    def logs(self, text: str, **question: Unpack[Question]) -> LogAnswer:
+        """What an engine's start-up log says, beside what would have been quoted. Nothing is stored.
+
+        `question` says what the log does not, such as the GPU, and goes before what it says. A question that cannot be
+        answered is no error here: `quote` is None then, and `unquoted` says why.
+        """
+        from kvquote_client.log_answers import LogAnswer
+        from kvquote_client.reading import read
+
+        return read(LogAnswer, self._ask("/logs", {**question, "log": text}))
 
     def probes(self, **filters: Unpack[PageFilters]) -> Pages[ProbeRow]:
         """Who sends measurements, and what became of them."""

@@ -88,6 +88,27 @@ class MeasurementFilters(PageFilters, total=False):
     until: Annotated[str | datetime, "Measured before that time"]
 
 
+class CalibrationFilters(PageFilters, total=False):
+    """Filters of what was learned."""
+
+    quantity: Annotated[str | Sequence[str], "What was learned: visible_memory, reserve, weights, bandwidth, step, …"]
+    gpu: Annotated[str | Sequence[str], "Any name of the GPU"]
+    engine: Annotated[str | Sequence[str], "The engine"]
+    rung: Annotated[str | Sequence[str], "What its measurements have in common, such as gpu+engine"]
+    usable: Annotated[bool, "Whether quotes use it"]
+    history: Annotated[bool, "What was known before, too"]
+    as_of: Annotated[str | datetime, "What was known then"]
+
+
+class AccuracyFilters(PageFilters, total=False):
+    """Filters of how quotes fared."""
+
+    family: Annotated[str | Sequence[str], "The models' published model_type"]
+    gpu: Annotated[str | Sequence[str], "Any name of the GPU"]
+    engine: Annotated[str | Sequence[str], "The engine"]
+    engine_version: Annotated[str | Sequence[str], "The engine's release"]
+
+
 class ImportFacts(TypedDict, total=False):
     """What an import may say beside the hub id and the config."""
 

@@ -19,11 +19,12 @@ Row = TypeVar("Row", bound=Answer)
 
 @dataclass(frozen=True)
 class Page(Generic[Row]):
-    """One page; `catalog_revision` is None in lists that are none of the catalog."""
+    """One page; each revision is None in lists that are of something else."""
 
     items: tuple[Row, ...]
     next_cursor: str | None
     catalog_revision: int | None
+    calibration_revision: int | None
 
 
 class Pages(Generic[Row]):
@@ -64,4 +65,4 @@ class Pages(Generic[Row]):
         if cursor is not None and not isinstance(cursor, str):
             raise BadAnswer(f"{self._path} names {cursor!r:.60} as the next page")
         rows = tuple([read(self._kind, item) for item in items])
-        return Page(rows, cursor, body.get("catalog_revision"))
+        return Page(rows, cursor, body.get("catalog_revision"), body.get("calibration_revision"))

@@ -103,12 +103,11 @@ def _client(asked: argparse.Namespace) -> Client:
 
 def _explained(refused: Refused) -> str:
     """A problem as lines, its pointers as the options that they are."""
-    from kvquote_client.question import TrafficQuestion
+    from kvquote_client.cli.options import option_of
 
     lines = [f"{refused.status} {refused.title}"]
     for fault in refused.errors or [{"detail": refused.detail}]:
-        name = str(fault.get("pointer") or "").strip("/")
-        option = f"--{name.replace('_', '-')}" if name in TrafficQuestion.__annotations__ else name
+        option = option_of(fault.get("pointer"))
         detail, nearest = str(fault.get("detail")), fault.get("nearest")
         others = [str(each) for each in nearest if str(each) not in detail] if isinstance(nearest, list) else []
         meant = f" Near it: {', '.join(others)}." if others else ""

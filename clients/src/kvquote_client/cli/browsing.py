@@ -1,4 +1,4 @@
-"""The commands that look into the catalog: `models`, `gpus`, `instances`, `dtypes`, `engines`."""
+"""The commands that list: `models`, `gpus`, `instances`, `dtypes`, `engines`, `calibrations`, `accuracy`."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ _LARGEST_PAGE: Final = 500
 
 def add_listing(name: str, parser: Parser) -> None:
     """`kvquote gpus` and its like."""
-    parser.add_argument("name", nargs="?", metavar="NAME", help="show this one alone; id, alias or hub id")
+    if LISTINGS[name].has_entries:
+        parser.add_argument("name", nargs="?", metavar="NAME", help="show this one alone; id, alias or hub id")
     parser.add_argument("--limit", type=count, metavar="N", help="show so many at most")
     add_table(parser, "filters; several values with commas", LISTINGS[name].filters, leave_out=("limit", "cursor"))
-    parser.set_defaults(run=partial(browse, name))
+    parser.set_defaults(run=partial(browse, name), **({} if LISTINGS[name].has_entries else {"name": None}))
 
 
 def browse(resource: str, asked: argparse.Namespace, client: Client, output: Output) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from kvquote_client import __version__
 from kvquote_client.cli.browsing import add_listing
 from kvquote_client.cli.listing import LISTINGS
+from kvquote_client.cli.logs import add_logs
 from kvquote_client.cli.options import Parser, number, whole
 from kvquote_client.cli.quoting import add_compare, add_fit, add_traffic
 
@@ -21,7 +22,9 @@ _EXAMPLES: Final = """examples:
   kvquote fit --gpu h100-sxm-80gb -- vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 8192
   kvquote traffic llama-3.1-8b-instruct h100-sxm-80gb --context 8192 --curve-batch-sizes 1,8,64
   kvquote compare llama-3.1-8b-instruct l4,a10,h100-sxm-80gb --context 8192 --csv
+  kubectl logs POD | kvquote logs - --gpu h100-sxm-80gb
   kvquote gpus --min-memory-bytes 80GB --no-mig
+  kvquote calibrations --gpu h100-sxm-80gb --usable
 
 exit codes:
   0 answered   1 --require is not met   2 what was typed makes no sense
@@ -72,9 +75,13 @@ def _parsers() -> tuple[Parser, dict[str, Parser]]:
         told = f"{words[0].upper()}{words[1:]}."
         made[name] = subparsers.add_parser(name, help=words, description=told, usage=usage)
         add(made[name])
+    words = "what an engine's start-up log says, beside what would have been quoted"
+    usage = "kvquote logs FILE|- [OPTION …]"
+    made["logs"] = subparsers.add_parser("logs", help=words, description=f"Show {words}.", usage=usage)
+    add_logs(made["logs"])
     for name, listing in LISTINGS.items():
-        usage = f"kvquote {name} [NAME] [OPTION …]"
-        told = f"List {listing.words}, or show one."
+        usage = f"kvquote {name} {'[NAME] ' if listing.has_entries else ''}[OPTION …]"
+        told = f"List {listing.words}{', or show one' if listing.has_entries else ''}."
         made[name] = subparsers.add_parser(name, help=listing.words, description=told, usage=usage)
         add_listing(name, made[name])
     for each in made.values():

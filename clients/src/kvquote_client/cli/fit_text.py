@@ -10,7 +10,7 @@ from kvquote_client.cli.figures import said, size, whole
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kvquote_client.answers import FitAnswer, Quoted
+    from kvquote_client.answers import Calibration, FitAnswer, LearnedPart, Quoted
     from kvquote_client.cli.screen import Screen
 
 _LEVERS_SHOWN: Final = 5
@@ -32,13 +32,15 @@ def lines(answer: FitAnswer, screen: Screen, *, why: bool = False) -> list[str]:
     """All that is shown; `why` adds how it was come by."""
     return [
         heading(answer, screen),
+        *understood(answer, screen),
         "",
-        _verdict(answer, screen),
+        verdict(answer, screen),
         *_shortage(answer),
         "",
         *ledger.drawn(answer.ledger, screen),
         "",
         *_facts(answer),
+        *_learned(answer.calibration, screen),
         *_levers(answer, screen),
         *notes(answer, screen, why=why),
     ]
@@ -54,6 +56,17 @@ def heading(answer: Quoted, screen: Screen) -> str:
     return screen.text(f"{said(answer.model.name)} on {gpu}: {under}; {formats}")
 
 
+def understood(answer: Quoted, screen: Screen) -> list[str]:
+    """What of an engine's command was understood, and what of it is no matter for memory."""
+    command = answer.command
+    if command is None:
+        return []
+    told = [f"  understood  {said(command.program)}: {changed(command.set or {}) or 'nothing but its name'}"]
+    if command.ignored:
+        told.append(f"  ignored     {said(command.ignored)}: no matter for memory")
+    return [screen.text(line) for line in told]
+
+
 def notes(answer: Quoted, screen: Screen, *, why: bool) -> list[str]:
     """What the answer warns of, and with `why` what it assumed and how it counted."""
     told = [f"warning: {warning}" for warning in answer.warnings]
@@ -67,7 +80,8 @@ def changed(change: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {said(value)}" for name, value in change.items())
 
 
-def _verdict(answer: FitAnswer, screen: Screen) -> str:
+def verdict(answer: FitAnswer, screen: Screen) -> str:
+    """Whether it fits, how many do, and what the limit is."""
     asked = answer.question or {}
     context = f"of {whole(asked.get('context_tokens'))} tokens"
     wanted = asked.get("batch_size") or 1
@@ -111,6 +125,22 @@ def _facts(answer: FitAnswer) -> list[str]:
     if answer.roofline:
         told.append(f"compute-bound from batch {whole(answer.roofline.ridge_batch)} on, by weights alone")
     return told
+
+
+def _learned(calibration: Calibration | None, screen: Screen) -> list[str]:
+    """What measurements added to the catalog, and how far they lay apart."""
+    return [screen.text(_taught(part)) for part in (calibration.learned if calibration else ())]
+
+
+def _taught(part: LearnedPart) -> str:
+    # What few probes measured is drawn toward the catalog, so that what is added may lie outside of the spread.
+    spread = " to ".join(map(_signed, part.spread_bytes))
+    behind = f"{whole(part.probes)} probes measured {spread} in {whole(part.measurements)} rows, {said(part.rung)}"
+    return f"learned       {said(part.quantity)} {_signed(part.beyond_catalog_bytes)}: {behind}"
+
+
+def _signed(count: int | None) -> str:
+    return size(None) if count is None else f"{'-' if count < 0 else '+'}{size(abs(count))}"
 
 
 def _levers(answer: FitAnswer, screen: Screen) -> list[str]:

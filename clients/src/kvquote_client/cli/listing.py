@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kvquote_client import filters
-from kvquote_client.cli.figures import said, scaled, size, whole
+from kvquote_client.cli.figures import said, scaled, share, size, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -14,26 +14,40 @@ if TYPE_CHECKING:
 
 _BILLION: Final = 1e9
 _TERA: Final = 1e12
+_NONE: Final = "-"
+_CIRCUMSTANCES: Final = (
+    *("gpu", "architecture", "driver", "engine", "engine_version", "layout", "model_class"),
+    *("dtype", "ranks", "batch"),
+)
 
 
 class Column(NamedTuple):
-    """A heading, the name in a row, and how its figure is shown."""
+    """A heading, the name in a row, and how its figure is shown; `told` is for what takes more of a row than that."""
 
     heading: str
     name: str
     shown: Callable[[Any], str] = said
+    told: Callable[[Mapping[str, Any], str], str] | None = None
+
+    def cell(self, row: Mapping[str, Any]) -> str:
+        """What stands in that row."""
+        return self.told(row, self.name) if self.told else self.shown(row.get(self.name))
 
 
 class Listing(NamedTuple):
-    """One list: what it is of, what it can be filtered by, and its columns, the least wanted last."""
+    """One list: what it is of, what it can be filtered by, and its columns, the least wanted last.
+
+    `has_entries` is whether one of its rows can be asked for by name.
+    """
 
     words: str
     filters: type
     columns: Sequence[Column]
+    has_entries: bool = True
 
     def lines(self, rows: Sequence[Mapping[str, Any]], screen: Screen) -> list[str]:
         """The rows as a table."""
-        cells = [[column.shown(row.get(column.name)) for column in self.columns] for row in rows]
+        cells = [[column.cell(row) for column in self.columns] for row in rows]
         return screen.table([column.heading for column in self.columns], cells)
 
 
@@ -60,6 +74,32 @@ def _billions(count: float | None) -> str:
 
 def _teras(count: float | None) -> str:
     return scaled(count, _TERA)
+
+
+def _percent(part: float | None) -> str:
+    return _NONE if part is None else share(part, 1)
+
+
+def _signed_percent(part: float | None) -> str:
+    return f"{'+' if part and part > 0 else ''}{_percent(part)}"
+
+
+def _in_unit(row: Mapping[str, Any], name: str) -> str:
+    """A figure of what was learned, in the row's own unit."""
+    value = row.get(name)
+    if value is None:
+        return _NONE
+    sign = "+" if value > 0 else "-" if value < 0 else ""
+    return f"{sign}{size(abs(value)) if row.get('unit') == 'bytes' else _percent(abs(value))}"
+
+
+def _error(row: Mapping[str, Any], name: str) -> str:
+    return _in_unit(row, name).removeprefix("+")
+
+
+def _circumstances(row: Mapping[str, Any], _: str) -> str:
+    """What the measurements behind a value have in common, as its rung names it."""
+    return ", ".join(str(row[name]) for name in _CIRCUMSTANCES if row.get(name) is not None) or "all"
 
 
 def _year(year: int | None) -> str:
@@ -131,5 +171,46 @@ LISTINGS: Final = {
             Column("newest", "newest_version"),
             Column("releases", "known_versions", whole),
         ),
+    ),
+    "calibrations": Listing(
+        "what measurements taught",
+        filters.CalibrationFilters,
+        (
+            Column("quantity", "quantity"),
+            Column("of", "rung", told=_circumstances),
+            Column("beyond the catalog", "estimate", told=_in_unit),
+            Column("measured from", "low", told=_in_unit),
+            Column("to", "high", told=_in_unit),
+            Column("probes", "probes", whole),
+            Column("rows", "measurements", whole),
+            Column("error before", "error_before", told=_error),
+            Column("after", "error_after", told=_error),
+            Column("used", "usable"),
+            Column("newest", "newest_at"),
+            Column("until", "known_until"),
+            Column("why not", "refusal"),
+        ),
+        has_entries=False,
+    ),
+    "accuracy": Listing(
+        "how quotes fared beside what was measured",
+        filters.AccuracyFilters,
+        (
+            Column("family", "family"),
+            Column("gpu", "gpu"),
+            Column("engine", "engine"),
+            Column("release", "engine_version"),
+            Column("figure", "figure"),
+            Column("rows", "measurements", whole),
+            Column("probes", "probes", whole),
+            Column("median error", "median_error", _signed_percent),
+            Column("typical", "typical_error", _percent),
+            Column("9 of 10 below", "large_error", _percent),
+            Column("typical, learned", "learned_typical_error", _percent),
+            Column("in the interval", "inside_interval", _percent),
+            Column("drifting", "drifting"),
+            Column("newest", "newest_at"),
+        ),
+        has_entries=False,
     ),
 }

@@ -63,6 +63,14 @@ def given(asked: argparse.Namespace, table: type) -> dict[str, Any]:
     return {name: value for name, value in values if value is not None}
 
 
+def option_of(pointer: object) -> str:
+    """What a problem points at, as the option that it is here; what is none stays as it is."""
+    from kvquote_client.question import TrafficQuestion
+
+    name = str(pointer or "").strip("/")
+    return f"--{name.replace('_', '-')}" if name in TrafficQuestion.__annotations__ else name
+
+
 def _how(name: str, kind: Any) -> dict[str, Any]:  # noqa: ANN401 - a type, or several
     if kind is bool:
         return {"action": argparse.BooleanOptionalAction}

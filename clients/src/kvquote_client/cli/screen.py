@@ -111,7 +111,7 @@ def _width(words: str) -> int:
 
 
 def _is_figure(cell: str) -> bool:
-    return cell in {"", "-"} or cell[0].isdigit() or cell[0] == "+"
+    return cell in {"", "-"} or cell[cell[0] in "+-" :][:1].isdigit()
 
 
 def _can_write(encoding: str | None) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from kvquote_client.cli.figures import duration, share, size, whole
-from kvquote_client.cli.fit_text import heading, notes
+from kvquote_client.cli.fit_text import heading, notes, understood
 from kvquote_client.cli.screen import Part
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def lines(answer: TrafficAnswer, screen: Screen, *, why: bool = False) -> list[s
     """All that is shown; `why` adds how it was come by."""
     return [
         heading(answer, screen),
+        *understood(answer, screen),
         "",
         *_read(answer),
         *(_step(answer.step, screen) if answer.step else ["no times: bandwidth or peak is not known"]),
