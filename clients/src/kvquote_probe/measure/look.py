@@ -20,7 +20,8 @@ def look(arguments: Mapping[str, Any], say: Say) -> dict[str, Any]:  # noqa: ARG
     free, total = device.memory()
     beside = free_beside()
     card = device.card()
-    context = device.held_bytes() if isinstance(device, Cpu) else max(0, free - beside)
+    context = max(0, free - beside) if beside is not None else None
+    context = device.held_bytes() if isinstance(device, Cpu) else context
     values = {
         "total_bytes": total,
         "free_bytes": free,
@@ -36,7 +37,7 @@ def look(arguments: Mapping[str, Any], say: Say) -> dict[str, Any]:  # noqa: ARG
     return {"values": values, "gpu": device.gpu(), "software": device.software(), "kind": device.kind}
 
 
-def _beside(arguments: Mapping[str, Any]) -> Callable[[], int]:
+def _beside(arguments: Mapping[str, Any]) -> Callable[[], int | None]:
     """A second process, forked before this one opens the device; called, it opens it too and says what is free then.
 
     What its context takes is what ours takes: drivers say it in many ways, and containers hide whose memory is whose.
@@ -46,18 +47,19 @@ def _beside(arguments: Mapping[str, Any]) -> Callable[[], int]:
     process = os.fork()
     if not process:
         os.close(begin)
-        os.read(go, 1)
-        device = opened(arguments)
-        _open_context(device)
-        os.write(say, json.dumps(device.memory()[0]).encode())
+        if os.read(go, 1):
+            device = opened(arguments)
+            _open_context(device)
+            os.write(say, json.dumps(device.memory()[0]).encode())
         os._exit(0)
     os.close(say)
+    os.close(go)
 
-    def ask() -> int:
+    def ask() -> int | None:
         os.write(begin, b".")
         answer = os.read(said, 64)
         os.waitpid(process, 0)
-        return int(answer or 0)
+        return int(answer) if answer else None
 
     return ask
 
