@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from kvquote_probe.commands import Say
 from kvquote_probe.measure import smi
@@ -47,11 +47,7 @@ def _beside(arguments: Mapping[str, Any]) -> Callable[[], int | None]:
     process = os.fork()
     if not process:
         os.close(begin)
-        if os.read(go, 1):
-            device = opened(arguments)
-            _open_context(device)
-            os.write(say, json.dumps(device.memory()[0]).encode())
-        os._exit(0)
+        _answer(arguments, go, say)
     os.close(say)
     os.close(go)
 
@@ -62,6 +58,17 @@ def _beside(arguments: Mapping[str, Any]) -> Callable[[], int | None]:
         return int(answer) if answer else None
 
     return ask
+
+
+def _answer(arguments: Mapping[str, Any], go: int, say: int) -> NoReturn:
+    """Wait for the word, or for the end of the experiment; whatever happens, leave without its farewells."""
+    try:
+        if os.read(go, 1):
+            device = opened(arguments)
+            _open_context(device)
+            os.write(say, json.dumps(device.memory()[0]).encode())
+    finally:
+        os._exit(0)
 
 
 def _open_context(device: Device) -> None:
