@@ -10,7 +10,6 @@ import os
 import tempfile
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from kvquote_probe.commands import MeasureError, Say
@@ -87,7 +86,6 @@ def reduce(arguments: Mapping[str, Any], say: Say) -> dict[str, Any]:  # noqa: A
         watched = watch.end()
     finally:
         together.destroy_process_group()
-        Path(arguments["meeting"].removeprefix("file://")).unlink(missing_ok=True)
     return {"samples": samples, "backend": backend, "watched": watched}
 
 

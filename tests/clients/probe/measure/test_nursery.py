@@ -81,6 +81,14 @@ def test_a_python_without_torch_is_told_in_one_sentence() -> None:
         nursery.run(f"{DRILLS}tell", {}, silent)
 
 
+def test_modules_of_the_folder_it_is_started_in_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit(3)", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    with Nursery(load=()) as nursery:
+        assert nursery.run(f"{DRILLS}tell", {"number": 5}, silent)["number"] == 5
+
+
 @pytest.fixture
 def lingering() -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A probe in the middle of an experiment, and the experiment's process."""
