@@ -68,10 +68,10 @@ def test_windows_and_latent_vectors_take_as_little_as_they_are_quoted(bench: Ben
     small = limited(bench, 30_000_000)
 
     for name in ("windowed", "latent"):
-        line = f"--config {config_file(tmp_path, name)} --context {CONTEXT} --precision 0.2"
+        line = f"--config {config_file(tmp_path, name)} --context {CONTEXT} --precision 0.5"
         allocation, step = (reading.values for reading in measured(small, line))
         # Never above; below by what the heap had to spare, a few megabytes.
-        assert 0.75 * allocation["predicted_sequences"] <= allocation["passed_sequences"]
+        assert 0.7 * allocation["predicted_sequences"] <= allocation["passed_sequences"]
         assert allocation["passed_sequences"] <= allocation["predicted_sequences"]
         # What a step computes takes its part.
         assert 0 < step["passed_sequences"] <= allocation["passed_sequences"]
