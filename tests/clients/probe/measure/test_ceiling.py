@@ -71,7 +71,7 @@ def test_windows_and_latent_vectors_take_as_little_as_they_are_quoted(bench: Ben
         line = f"--config {config_file(tmp_path, name)} --context {CONTEXT} --precision 0.5"
         allocation, step = (reading.values for reading in measured(small, line))
         # Never above; below by what the heap had to spare, a few megabytes.
-        assert 0.7 * allocation["predicted_sequences"] <= allocation["passed_sequences"]
+        assert allocation["failed_sequences"] >= 0.75 * allocation["predicted_sequences"]
         assert allocation["passed_sequences"] <= allocation["predicted_sequences"]
         # What a step computes takes its part.
         assert 0 < step["passed_sequences"] <= allocation["passed_sequences"]
