@@ -26,7 +26,6 @@ from tests.benchmarks.figures import Figure, mebibytes, ratio
 from tests.benchmarks.loading import HOST, post
 from tests.benchmarks.over_http import HELLO
 from tests.benchmarks.workplace import Workplace
-from tests.databases import Databases, SqliteServer
 
 FEW = 1000
 _PATIENCE_SECONDS = 60.0
@@ -74,7 +73,7 @@ class Desk:
 def _speed(place: Workplace, folder: Path) -> list[Figure]:
     rows = place.effort.rows // 20
     place.say(f"probe: {rows:,} rows to the service, from the spool and as bare bodies, in turn")
-    with _desk(folder) as desk:
+    with _desk(place.another_sqlite_url()) as desk:
         spooled, bare = [], []
         for _ in range(place.effort.rounds):
             spooled.append(_from_spool(_filled(folder, rows), desk))
@@ -111,10 +110,9 @@ def _as_bodies(folder: Path, desk: Desk) -> float:
 
 
 @contextmanager
-def _desk(folder: Path) -> Iterator[Desk]:
-    """A database of its own: thousands of measurements would be in the way of other sections."""
+def _desk(url: str) -> Iterator[Desk]:
+    """The service on a database and a token made there."""
     with ExitStack() as stack:
-        url = stack.enter_context(Databases(SqliteServer(folder)).loaded())
         engine = make_engine(url, timeout_seconds=5)
         stack.callback(engine.dispose)
         with write_session(make_sessions(engine)) as session:

@@ -47,6 +47,11 @@ class Workplace:
         self.say("making an SQLite database with the catalog")
         return self._sqlite_url()
 
+    def another_sqlite_url(self) -> str:
+        """A database with the catalog that no other section uses, to be filled at will."""
+        self.say("making another SQLite database with the catalog")
+        return self._sqlite_url()
+
     @cached_property
     def postgresql_url(self) -> str:
         self.say("making a PostgreSQL database with the catalog")

@@ -116,12 +116,14 @@ class _Answers:
         self.after = 0
         """The place of the last row that was answered."""
 
-    def note(self, answers: Sequence[Answered]) -> None:
-        """Remember these, and record all there are once it is worth it. Texts are kept of refused rows alone."""
+    def note(self, answers: Sequence[Answered]) -> bool:
+        """Remember these, and record all there are once that is worth it: then True. Refused rows keep their texts."""
         self._noted += [one if one.verdict in REFUSED else one.without_text() for one in answers]
         self.after = max([self.after, *(one.row.place for one in answers)])
-        if len(self._noted) >= RECORDED_ROWS:
-            self.record()
+        if len(self._noted) < RECORDED_ROWS:
+            return False
+        self.record()
+        return True
 
     def record(self) -> None:
         """Have the spool let go of the rows. Raises SpoolError."""
@@ -184,8 +186,9 @@ class Uploader:
                 continue
             failures, answered_at = 0, self._clock()
             report.counts.update(answer.verdict for answer in answers)
-            self._answers.note(answers)
             self._tell_refused(answers)
+            if self._answers.note(answers):
+                self._say(f"{report.counts.total():,} rows are answered")
         return report.ended(End.DONE, None)
 
     def _answered(self, batch: Sequence[Kept]) -> list[Answered]:

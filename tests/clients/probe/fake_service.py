@@ -31,6 +31,9 @@ class FakeService(ThreadingHTTPServer):
         self.most_rows = 1000
         self.told_rows = 50
 
+    def handle_error(self, *_: object) -> None:
+        """A connection that was broken on purpose is no news."""
+
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"
@@ -106,6 +109,7 @@ def reset(handler: Handler, _envelope: dict[str, Any]) -> bool:
     """The connection is gone after the rows were stored."""
     handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     handler.connection.close()
+    handler.close_connection = True
     return True
 
 

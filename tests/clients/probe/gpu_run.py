@@ -103,7 +103,7 @@ def tasks(args: Namespace, folder: Path) -> Iterator[Task]:
             kind = "" if kv_dtype == "auto" else f"--kv-dtype {kv_dtype}"
             yield Task("kv", f"{model} {kind} --context {args.context}")
             yield Task("ceiling", f"{model} {kind} --context {args.context}")
-        yield Task("decode", f"{model} {_SMALL} --sequences 1,4 --lengths 64,256" if args.tiny else model)
+        yield Task("decode", f"{model} {_SMALL} --batch-sizes 1,4 --lengths 64,256" if args.tiny else model)
         yield Task("prefill", f"{model} {_SMALL} --prompts 1,2 --lengths 32,128" if args.tiny else model)
 
 

@@ -256,6 +256,18 @@ def test_all_hands_each_option_to_those_that_have_it(monkeypatch: pytest.MonkeyP
         main(["all", "--bogus", "1"])
 
 
+def test_the_plan_of_all_is_that_of_its_measurements(folder: Path, capsys: Captured) -> None:
+    from kvquote_probe.measure.commands import ALL, COMMANDS
+
+    assert main(["all", "--dry-run", "--device", "cpu", "--budget", "1000"]) == Code.DONE
+
+    planned = [line.split()[1] for line in capsys.readouterr().out.splitlines() if line.startswith("plan: ")]
+    assert planned == [*(f"{share.name}," for share in ALL), "keep"]
+    assert {share.name for share in ALL} <= COMMANDS.keys()
+    assert sum(share.share for share in ALL) <= 1.0001
+    assert not folder.exists()
+
+
 def test_exit_statuses_are_all_told() -> None:
     told = [line.split()[0] for line in EXIT_CODES.splitlines() if line.startswith("  ")]
 

@@ -75,8 +75,9 @@ class Run:
                 code = self._measured(spool, commands)
                 return gravest(code, self._sent(spool)) if self._sends else code
         finally:
-            for child in end_children():
-                say(f"process {child}, which a measurement left behind, was ended")
+            with self._interrupts.held():
+                for child in end_children():
+                    say(f"process {child}, which a measurement left behind, was ended")
 
     def _print_plan(self, commands: Asked) -> None:
         tell: Say = print if self._args.dry_run else say

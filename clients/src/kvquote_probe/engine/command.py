@@ -75,19 +75,24 @@ def _told(args: Namespace, say: Say, *, here: bool) -> Told:
 
 
 def _setup(args: Namespace) -> dict[str, Any]:
-    names = ("model", "weight_dtype", "kv_dtype")
-    texts = {name: plain_text(getattr(args, name)) for name in names}
-    wrong = [name for name in names if getattr(args, name) is not None and texts[name] is None]
-    if wrong:
-        raise MeasureError(f"--{wrong[0].replace('_', '-')} is to be a published name: paths and addresses stay here.")
+    texts = {name: _published(args, name) for name in ("model", "weight_dtype", "kv_dtype")}
     return told({**texts, "tensor_parallel": args.tensor_parallel, "pipeline_parallel": args.pipeline_parallel})
+
+
+def _published(args: Namespace, name: str) -> str | None:
+    """What a person said of a name. Raises MeasureError where it is none that may leave the machine."""
+    given = getattr(args, name)
+    found = plain_text(given)
+    if given is not None and found is None:
+        raise MeasureError(f"--{name.replace('_', '-')} is to be a published name: paths and addresses stay here.")
+    return found
 
 
 def _gpu(args: Namespace, *, here: bool) -> dict[str, Any] | None:
     ranks = (args.tensor_parallel or 1) * (args.pipeline_parallel or 1)
     count = args.gpu_count or (ranks if args.tensor_parallel or args.pipeline_parallel else None)
     if args.gpu is not None:
-        return told({"name": plain_text(args.gpu), "count": count})
+        return told({"name": _published(args, "gpu"), "count": count})
     return local_gpu(count) if here else None
 
 

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 _MOST_LINE = 1 << 16
+# No blanks between labels: no engine writes any, and two ways to read one would be tried a square of times.
 _sample = re.compile(
-    r'([A-Za-z_:][\w:]*)(?:\{((?:\s*[A-Za-z_]\w*="(?:[^"\\\n]|\\.)*"\s*,?)*)\s*\})?\s+(\S+)(?:\s+-?\d+)?\s*'
+    r'([A-Za-z_:][\w:]*)(?:\{((?:[A-Za-z_]\w*="(?:[^"\\\n]|\\.)*",?)*)\})?[ \t]+(\S+)(?:[ \t]+-?\d+)?[ \t]*'
 ).fullmatch
 _label = re.compile(r'([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"')
 _escaped = re.compile(r"\\(.)")

@@ -25,13 +25,23 @@ _MOST_BLOCK = 2**20
 
 def read(site: Site, given: Told) -> list[Reading]:
     """A reading for each replica that has another capacity. Raises EngineError."""
-    replicas = [found.labels for found in samples(site.text("/metrics"), _INFO)]
+    replicas = _replicas(site)
     if not replicas:
         raise nothing_told("vLLM", "start it without --disable-log-stats, so that /metrics has vllm:cache_config_info")
     model = _model(site)
     version = site.optional("/version").get("version")
     found = [_reading(labels, model, version, len(replicas), given) for labels in replicas]
     return [one for place, one in enumerate(found) if one.values not in [other.values for other in found[:place]]]
+
+
+def _replicas(site: Site) -> list[Mapping[str, str]]:
+    """The labels of each replica, by its number; a page that says two things of one is refused."""
+    found: dict[str | None, Mapping[str, str]] = {}
+    for sample in samples(site.text("/metrics"), _INFO):
+        engine = sample.labels.get("engine")
+        if found.setdefault(engine, sample.labels) != sample.labels:
+            raise EngineError(f"Its /metrics says two things of engine {engine or 'without a number'}: ask it again.")
+    return list(found.values())
 
 
 def _reading(

@@ -48,7 +48,7 @@ def plan(args: Namespace) -> list[str]:
 
 def measure(args: Namespace, say: Say, bench: Bench) -> Iterator[Reading]:
     """A row for each way of access."""
-    size = args.working_set_bytes or _working_set(bench)
+    size = args.working_set_bytes or _working_set(bench, args.fraction)
     cache = bench.facts["values"].get("last_level_cache_bytes") or 0
     if not bench.on_cpu and size < _LEAST_PAST_CACHE * cache:
         raise MeasureError(
@@ -63,10 +63,10 @@ def measure(args: Namespace, say: Say, bench: Bench) -> Iterator[Reading]:
         yield bench.reading("memory_bandwidth", row["values"], samples=row["samples"])
 
 
-def _working_set(bench: Bench) -> int:
+def _working_set(bench: Bench, fraction: float) -> int:
     cache = bench.facts["values"].get("last_level_cache_bytes") or 0
     wanted = max(_LEAST_BYTES, _BUFFERS * _PAST_CACHE * cache)
-    return int(min(wanted, _MOST_OF_FREE * bench.free_bytes, bench.arguments["fraction"] * bench.total_bytes / 2))
+    return int(min(wanted, _MOST_OF_FREE * bench.free_bytes, fraction * bench.total_bytes / 2))
 
 
 def stream(arguments: Mapping[str, Any], say: Say) -> list[dict[str, Any]]:

@@ -42,7 +42,11 @@ class Attention:
             return context_tokens
         if self.kind == "chunked":
             return (context_tokens - 1) % self.window_tokens + 1
-        return min(context_tokens, self.window_tokens)
+        return self.tokens_held(context_tokens)
+
+    def tokens_held(self, context_tokens: int) -> int:
+        """Tokens of a sequence that there has to be room for here."""
+        return context_tokens if self.window_tokens is None else min(context_tokens, self.window_tokens)
 
     def pairs(self, prompt_tokens: int) -> int:
         """Pairs of a query and a key that a prompt scores here, each head for itself."""
@@ -76,6 +80,8 @@ class LayerPlan:
     hidden_size: int
     attention: Attention
     feed_forward: FeedForward
+    sharers: int = 0
+    """Of these layers, those that read another one's cache and own none."""
 
     def as_arguments(self) -> dict[str, Any]:
         """For an experiment."""
@@ -127,7 +133,7 @@ def layer_plans(form: ModelForm) -> tuple[list[LayerPlan], list[str]]:
         if group not in groups
     ]
     plans = [
-        LayerPlan(count, form.hidden_size, attention, feed_forward)
+        LayerPlan(count, form.hidden_size, attention, feed_forward, min(count, len(group.shared_with)))
         for group in groups
         for layers in [len(group.layers) + len(group.shared_with)]
         for attention in [_attention(form, group, layers)]

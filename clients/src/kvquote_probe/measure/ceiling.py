@@ -153,7 +153,7 @@ def _case(args: Namespace, bench: Bench) -> Case:
 
 def _usable_bytes(bench: Bench, fraction: float) -> int:
     """For weights and caches: within the share and what is free; a card's context is inside the share too."""
-    context = 0 if bench.on_cpu else bench.facts["values"]["context_bytes"]
+    context = 0 if bench.on_cpu else bench.facts["values"]["context_bytes"] or 0
     return max(0, int(min(bench.total_bytes * fraction - context, bench.free_bytes)))
 
 

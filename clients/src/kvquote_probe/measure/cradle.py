@@ -15,7 +15,7 @@ import select
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, NoReturn
 
@@ -32,12 +32,15 @@ class _Child(NamedTuple):
 
 def main() -> None:
     """Take orders until standard input ends; arguments are modules that all forks share."""
-    for name in sys.argv[1:]:
-        import_module(name)
+    missing = _missing(sys.argv[1:])
     answers = os.dup(1)
     os.dup2(2, 1)  # libraries print; answers must stay clean
     orders = os.fdopen(os.dup(0), "rb", buffering=0)
     while line := orders.readline():
+        if missing is not None:
+            _send(answers, {"error": missing})
+            _send(answers, {"done": True})
+            continue
         order = json.loads(line)
         experiment = _found(order["call"])
         gc.freeze()  # or each fork copies what its collector looks through
@@ -45,6 +48,16 @@ def main() -> None:
         for rank, child in enumerate(children):
             _relay(rank, child, answers)
         _send(answers, {"done": True})
+
+
+def _missing(names: Sequence[str]) -> str | None:
+    """Why what all forks need cannot be loaded; None where it is."""
+    try:
+        for name in names:
+            import_module(name)
+    except (ImportError, OSError) as error:
+        return f"This Python cannot load {', '.join(names)} ({error}): run the probe with the one that has it."
+    return None
 
 
 def _born(experiment: Experiment, arguments: Mapping[str, Any], answers: int) -> _Child:

@@ -245,6 +245,8 @@ def opened(arguments: Mapping[str, Any]) -> Device:
         place = "cuda:0" if torch.cuda.is_available() else "cpu"
     if place == "cpu":
         return Cpu(limit_bytes=arguments.get("limit_bytes"))
+    if arguments.get("limit_bytes"):
+        raise MeasureError("--limit-bytes stands for a smaller memory of the CPU; a card's share is --fraction.")
     if place.partition(":")[0] in {"cuda", "hip"} and place.partition(":")[2] in {"", *map(str, range(64))}:
         return Cuda(place.replace("hip", "cuda"))
     raise MeasureError(f"{place!r} is no device; one is cpu, cuda or cuda:1 (also on ROCm).")

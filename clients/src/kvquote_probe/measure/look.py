@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from kvquote_probe.commands import Say
 from kvquote_probe.measure import smi
@@ -20,7 +20,8 @@ def look(arguments: Mapping[str, Any], say: Say) -> dict[str, Any]:  # noqa: ARG
     free, total = device.memory()
     beside = free_beside()
     card = device.card()
-    context = device.held_bytes() if isinstance(device, Cpu) else max(0, free - beside)
+    context = max(0, free - beside) if beside is not None else None
+    context = device.held_bytes() if isinstance(device, Cpu) else context
     values = {
         "total_bytes": total,
         "free_bytes": free,
@@ -36,7 +37,7 @@ def look(arguments: Mapping[str, Any], say: Say) -> dict[str, Any]:  # noqa: ARG
     return {"values": values, "gpu": device.gpu(), "software": device.software(), "kind": device.kind}
 
 
-def _beside(arguments: Mapping[str, Any]) -> Callable[[], int]:
+def _beside(arguments: Mapping[str, Any]) -> Callable[[], int | None]:
     """A second process, forked before this one opens the device; called, it opens it too and says what is free then.
 
     What its context takes is what ours takes: drivers say it in many ways, and containers hide whose memory is whose.
@@ -46,20 +47,28 @@ def _beside(arguments: Mapping[str, Any]) -> Callable[[], int]:
     process = os.fork()
     if not process:
         os.close(begin)
-        os.read(go, 1)
-        device = opened(arguments)
-        _open_context(device)
-        os.write(say, json.dumps(device.memory()[0]).encode())
-        os._exit(0)
+        _answer(arguments, go, say)
     os.close(say)
+    os.close(go)
 
-    def ask() -> int:
+    def ask() -> int | None:
         os.write(begin, b".")
         answer = os.read(said, 64)
         os.waitpid(process, 0)
-        return int(answer or 0)
+        return int(answer) if answer else None
 
     return ask
+
+
+def _answer(arguments: Mapping[str, Any], go: int, say: int) -> NoReturn:
+    """Wait for the word, or for the end of the experiment; whatever happens, leave without its farewells."""
+    try:
+        if os.read(go, 1):
+            device = opened(arguments)
+            _open_context(device)
+            os.write(say, json.dumps(device.memory()[0]).encode())
+    finally:
+        os._exit(0)
 
 
 def _open_context(device: Device) -> None:

@@ -102,7 +102,7 @@ def _fp8(place: str, m: int, n: int, k: int) -> Callable[[], Any]:
     import torch
 
     if place == "cpu":
-        raise RuntimeError("no fp8 product is measured on a CPU")
+        raise RuntimeError("The CPU multiplies in fp8 slower than in anything else.")
     # AMD's first fp8 cards have a type of their own, without a negative zero.
     named = torch.version.hip and "gfx94" in getattr(torch.cuda.get_device_properties(place), "gcnArchName", "")
     kind = torch.float8_e4m3fnuz if named else torch.float8_e4m3fn

@@ -150,8 +150,12 @@ def _stop(number: int, _: object) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Torch then asks the driver's library and not the runtime whether there is a GPU, which a fork survives."""
-    return {"PYTORCH_NVML_BASED_CUDA_CHECK": "1", "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    """Torch then asks the driver's library and not the runtime whether there is a GPU, which a fork survives.
+
+    Modules are found where this process finds them, and not in whatever folder it was started in.
+    """
+    found = os.pathsep.join(path for path in sys.path if path)
+    return {"PYTORCH_NVML_BASED_CUDA_CHECK": "1", "PYTHONSAFEPATH": "1", "PYTHONPATH": found}
 
 
 def _input(process: subprocess.Popen[bytes]) -> IO[bytes]:

@@ -79,6 +79,7 @@ class Bench:
     def facts(self) -> dict[str, Any]:
         """What `device` found, looked up once."""
         found: dict[str, Any] = self.nursery.run(_LOOK, self.arguments, self.say, timeout_seconds=300)
+        self.say(f"measuring on {found['gpu']['name']} with torch {found['software']['torch']}")
         return found
 
     @cached_property

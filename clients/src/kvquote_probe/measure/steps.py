@@ -64,7 +64,7 @@ class Steps:
     def plan(self, args: Namespace) -> list[str]:
         """What will be timed."""
         counts, lengths = self._sizes_of(args)
-        sizes = f"{self.counted} {_listed(counts)} x {_listed(lengths)} tokens"
+        sizes = f"{self.counted.replace('-', ' ')} {_listed(counts)} x {_listed(lengths)} tokens"
         layers = _listed(args.layers) if args.layers else "up to 8"
         return [
             f"{self.name} with {layers} layers of {model_words(args)}, random weights, {sizes}",
@@ -101,7 +101,7 @@ class Steps:
             say(_sentence(self.name, form, plan, fit))
 
     def _sizes_of(self, args: Namespace) -> tuple[Sequence[int], Sequence[int]]:
-        return getattr(args, self.counted) or self.counts, args.lengths or self.lengths
+        return getattr(args, self.counted.replace("-", "_")) or self.counts, args.lengths or self.lengths
 
     def _asked(self, args: Namespace, bench: Bench, form: ModelForm, plan: LayerPlan, dtype: str) -> dict[str, Any]:
         """What the experiment is told: sizes and layers that the memory holds."""
@@ -111,6 +111,7 @@ class Steps:
         longest = form.context_tokens or max(lengths)
         sizes = [(count, length) for count in counts for length in lengths if length <= longest or args.lengths]
         budget = _WORKING_SHARE * min(bench.free_bytes, bench.total_bytes * args.fraction) / width
+        budget -= form.vocabulary_size * form.hidden_size if self.name == "decode" else 0
         sizes, layers = chosen(plan, sizes, budget, cached=self.name == "decode", layers=args.layers)
         return {
             **bench.arguments,
@@ -235,5 +236,5 @@ def _default(numbers: Sequence[int]) -> str:
     return f"{','.join(map(str, numbers))} unless said"
 
 
-DECODE = Steps("decode", "decode_step", (1, 8, 32, 128), (512, 2048, 8192), "sequences")
+DECODE = Steps("decode", "decode_step", (1, 8, 32, 128), (512, 2048, 8192), "batch-sizes")
 PREFILL = Steps("prefill", "prefill", (1, 2), (256, 1024, 4096), "prompts")

@@ -80,10 +80,16 @@ def _step(arguments: Mapping[str, Any], device: Device, kept: list[Any]) -> None
     tables = [weight(vocabulary, hidden_size, kind, device.place) for _ in range(1 if arguments["tied"] else 2)]
     kept.append(tables)
     for plan in plans:
-        elements = sequences * plan.attention.tokens_read(context) * plan.cache_elements
-        for _ in range(plan.layers):
-            made = Layer(plan, kind, device.place, cache_elements=elements, experts_kept=plan.feed_forward.experts)
-            touch(made.cache)
+        elements = sequences * plan.attention.tokens_held(context) * plan.cache_elements
+        for number in range(plan.layers):
+            owns = number < plan.layers - plan.sharers
+            made = Layer(
+                plan, kind, device.place, cache_elements=elements if owns else 0, experts_kept=plan.feed_forward.experts
+            )
+            if owns:
+                touch(made.cache)
+            else:
+                made.cache = kept[-1][0].cache
             kept.append((made, plan))
     if sequences:
         spreads = {plan: _spread(plan, sequences, device) for plan in plans}

@@ -4,13 +4,16 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from kvquote_probe.cli import main
 from kvquote_probe.cli.codes import Code
-from tests.clients.probe.engine.fake_engine import FakeEngine
+from kvquote_probe.spool import Spool
+from tests.clients.probe.engine import fake_engine as troubles
+from tests.clients.probe.engine.fake_engine import FakeEngine, Handler
 from tests.clients.probe.engine.servers import VLLM_0_11, VLLM_0_24, served
 from tests.clients.probe.fake_service import FakeService
 
@@ -49,9 +52,32 @@ def test_an_engine_that_is_none_is_said(service: FakeService, capsys: Captured) 
     assert "is none of vllm" in capsys.readouterr().err
 
 
-def test_a_path_is_no_model_to_tell(engine: FakeEngine, capsys: Captured) -> None:
-    assert main(["engine", engine.url, "--model", "/home/ada/x"]) == Code.NOTHING
-    assert "--model is to be a published name" in capsys.readouterr().err
+@pytest.mark.parametrize("option", ["--model", "--gpu", "--kv-dtype"])
+def test_a_path_is_no_name_to_tell(engine: FakeEngine, capsys: Captured, option: str) -> None:
+    assert main(["engine", engine.url, option, "/home/ada/x"]) == Code.NOTHING
+    assert f"{option} is to be a published name" in capsys.readouterr().err
+
+
+TROUBLES = {
+    "500": troubles.status(500),
+    "429": troubles.status(429),
+    "a reset": troubles.reset,
+    "half a reply": troubles.half_a_reply,
+    "HTML": troubles.page,
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES.values(), ids=TROUBLES)
+def test_an_engine_in_trouble_gives_a_sentence_a_status_and_no_row(
+    engine: FakeEngine, folder: Path, capsys: Captured, trouble: Callable[[Handler], None]
+) -> None:
+    engine.trouble = trouble
+
+    assert main(["engine", engine.url]) == Code.NOTHING
+
+    assert f"engine: {engine.url}" in (told := capsys.readouterr().err) or f"answers at {engine.url}" in told
+    with Spool(folder) as spool:
+        assert spool.counts().waiting == 0
 
 
 def test_blocks_are_counted_where_a_person_says_that_caches_are_alike(engine: FakeEngine) -> None:

@@ -98,6 +98,17 @@ def test_a_last_line_that_was_cut_off_is_no_sample() -> None:
     assert samples("m 12\nm 34", ("m",)) == [Sample("m", {}, 12.0)]
 
 
+HOSTILE = ['m{a="1"', 'm{a="', "m 3", "m", 'm{a="1",', 'm{a="1"}', "m{"]
+
+
+@pytest.mark.parametrize("line", HOSTILE)
+@pytest.mark.parametrize("filling", [" ", "\\", '"', 'a="",', "9", "\t"], ids=repr)
+def test_a_line_made_to_be_slow_is_not(line: str, filling: str) -> None:
+    text = line + filling * (60_000 // len(filling)) + "\n"
+
+    assert all(found.name == "m" for found in samples(text, ("m",)))
+
+
 @given(st.text())
 def test_no_page_breaks_the_reader(text: str) -> None:
     assert all(math.isfinite(found.value) for found in samples(text, ("m", "")))

@@ -221,6 +221,21 @@ def test_each_replica_of_another_capacity_has_a_row(server: FakeEngine) -> None:
     assert [one.values["kv_capacity_tokens"] for one in ranks] == [640_000, 624_384]
 
 
+def test_a_replica_that_is_told_of_twice_counts_once(server: FakeEngine) -> None:
+    page = VLLM_0_24.pages["/metrics"] * 2
+
+    (found,) = readings(server, served(VLLM_0_24._replace(pages={**VLLM_0_24.pages, "/metrics": page})), Told())
+
+    assert (found.values, found.setup) == (VLLM_0_24.values, VLLM_0_24.setup)
+
+
+def test_two_things_said_of_one_replica_are_refused(server: FakeEngine) -> None:
+    page = VLLM_0_24.pages["/metrics"] + VLLM_0_24.pages["/metrics"].replace("197283", "97283")
+
+    with pytest.raises(EngineError, match="two things of engine 0"):
+        readings(server, served(VLLM_0_24._replace(pages={**VLLM_0_24.pages, "/metrics": page})), Told())
+
+
 def test_two_capacities_of_one_pool_are_refused(server: FakeEngine) -> None:
     torn = changed(SGLANG_0_4, "/get_server_info", max_total_num_tokens=900_000)
 

@@ -45,6 +45,11 @@ def test_a_device_that_is_none_is_refused(place: str) -> None:
         opened({"device": place})
 
 
+def test_a_limit_is_for_the_cpu_alone() -> None:
+    with pytest.raises(MeasureError, match="--fraction"):
+        opened({"device": "cuda:0", "limit_bytes": 10**9})
+
+
 @pytest.mark.parametrize(
     "error",
     [

@@ -71,7 +71,7 @@ def test_a_latent_vector_keeps_its_position_part_wider(bench: Bench, kv_dtype: s
 
 
 def test_a_larger_pool_comes_closer_to_arithmetic(bench: Bench) -> None:
-    values = measured(bench, "--model gpt2 --context 1024 --sequences 8").values
+    values = measured(bench, "--model gpt2 --context 1024 --sequences 4").values
 
     assert values["bytes_per_token"] == pytest.approx(values["quoted_bytes_per_token"], rel=0.002)
 

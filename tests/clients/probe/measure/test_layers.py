@@ -140,6 +140,16 @@ def test_deepseek_v3_has_latent_attention_of_128_heads_over_dense_and_routed_lay
     assert (routed.layers, dense) == (58, replace(routed, layers=3, feed_forward=FeedForward(18432, True)))
 
 
+def test_gemma_3n_has_layers_that_share_another_one_s_cache(service: AppService) -> None:
+    form = model_form(service, {"model": "gemma-3n-e4b-it"})
+
+    plans, _ = layer_plans(form)
+
+    # 20 of 35 layers own a cache (accounting 1.1).
+    assert sum(plan.layers for plan in plans) == 35
+    assert sum(plan.layers - plan.sharers for plan in plans) == 20
+
+
 def test_gemma_3_has_windows_in_most_layers(service: AppService) -> None:
     (sliding, full), _ = layer_plans(model_form(service, {"model": "gemma-3-27b-it"}))
 

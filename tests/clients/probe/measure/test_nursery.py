@@ -73,6 +73,22 @@ def test_a_death_is_told_apart_from_a_refusal_and_the_next_experiment_runs(
     assert nursery.run(f"{DRILLS}tell", {"number": 4}, silent)["number"] == 4
 
 
+def test_a_python_without_torch_is_told_in_one_sentence() -> None:
+    with (
+        Nursery(load=("torch_that_nobody_has",)) as nursery,
+        pytest.raises(MeasureError, match="cannot load torch_that"),
+    ):
+        nursery.run(f"{DRILLS}tell", {}, silent)
+
+
+def test_modules_of_the_folder_it_is_started_in_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit(3)", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    with Nursery(load=()) as nursery:
+        assert nursery.run(f"{DRILLS}tell", {"number": 5}, silent)["number"] == 5
+
+
 @pytest.fixture
 def lingering() -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A probe in the middle of an experiment, and the experiment's process."""

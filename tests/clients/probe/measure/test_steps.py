@@ -1,8 +1,10 @@
 """Steps of layers on the CPU: the rows that come of them, and the sizes that memory holds."""
 
+import itertools
 from argparse import ArgumentParser, Namespace
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,7 +36,7 @@ def measured(steps: Steps, bench: Bench, line: str) -> list[Reading]:
 def test_decoding_gives_a_row_with_a_fit_for_each_kind_of_layer(
     bench: Bench, tmp_path: Path, name: str, kinds: list[str]
 ) -> None:
-    readings = measured(DECODE, bench, f"--config {config_file(tmp_path, name)} --sequences 1,4 --lengths 16,64")
+    readings = measured(DECODE, bench, f"--config {config_file(tmp_path, name)} --batch-sizes 1,4 --lengths 16,64")
 
     assert [reading.values["layer_kind"] for reading in readings] == kinds
     for reading in readings:
@@ -51,7 +53,7 @@ def test_decoding_gives_a_row_with_a_fit_for_each_kind_of_layer(
 
 
 def test_timings_that_scatter_are_kept_without_a_fit(bench: Bench, tmp_path: Path, said: list[str]) -> None:
-    line = f"--config {config_file(tmp_path, 'grouped')} --sequences 1,4 --lengths 16,64 --most-residual 0"
+    line = f"--config {config_file(tmp_path, 'grouped')} --batch-sizes 1,4 --lengths 16,64 --most-residual 0"
 
     (reading,) = DECODE.measure(asked(DECODE, line), said.append, bench)
 
@@ -70,7 +72,7 @@ def test_prompts_give_a_row_with_a_fit(bench: Bench, tmp_path: Path) -> None:
     assert reading.values["fit"]["layer_sequence_seconds"] >= 0
 
 
-@pytest.mark.parametrize("steps, sizes", [(DECODE, "--sequences"), (PREFILL, "--prompts")])
+@pytest.mark.parametrize("steps, sizes", [(DECODE, "--batch-sizes"), (PREFILL, "--prompts")])
 def test_latent_and_routed_layers_are_timed_by_the_experts_that_a_batch_touches(
     bench: Bench, tmp_path: Path, steps: Steps, sizes: str
 ) -> None:
@@ -100,6 +102,46 @@ def test_sizes_that_do_not_fit_are_left_out_and_layers_fill_the_rest() -> None:
     assert max(layers) * (PLAN.weight_elements + max(c * t for c, t in found) * PLAN.cache_elements) <= 6.5 * one
 
 
+class PlantedNursery:
+    """Answers with step times of planted coefficients, as a device without noise would give them."""
+
+    fixed, layer, sequence, token, head = 20e-6, 150e-6, 0.4e-6, 0.9e-9, 300e-6
+
+    def __init__(self, facts: dict[str, Any]) -> None:
+        self._facts = facts
+
+    def run(self, call: str, arguments: dict[str, Any], *_: object, **__: object) -> dict[str, Any]:
+        if call.endswith("look"):
+            return self._facts
+        sizes = itertools.product(arguments["layers"], arguments["sizes"])
+        timings = [self.timing(n, LayerPlan.from_arguments(arguments["plan"]), size) for n, size in sizes]
+        heads = {str(size[0]): self.head for size in arguments["sizes"]}
+        return {"timings": timings, "graphs": True, "head": heads, "watched": {}}
+
+    def timing(self, layers: int, plan: LayerPlan, size: tuple[int, int]) -> dict[str, Any]:
+        read = size[0] * plan.attention.tokens_read(size[1])
+        seconds = self.fixed + layers * self.each(size[0], read)
+        return {"layers": layers, "size": size, "experts": 0, "seconds": seconds, "samples": [seconds], "told": {}}
+
+    def each(self, sequences: int, tokens: int) -> float:
+        return self.layer + sequences * self.sequence + tokens * self.token
+
+
+def test_a_whole_step_is_what_all_kinds_of_its_layers_and_the_head_take(bench: Bench, tmp_path: Path) -> None:
+    planted = PlantedNursery(bench.facts)
+    line = f"--config {config_file(tmp_path, 'windowed')} --batch-sizes 1,4 --lengths 8,64"
+
+    sliding, full = measured(DECODE, replace(bench, nursery=planted), line)  # type: ignore[arg-type]
+
+    # Four layers with a window of 16 tokens and two without, four sequences of 64 tokens.
+    expected = planted.fixed + planted.head + 4 * planted.each(4, 4 * 16) + 2 * planted.each(4, 4 * 64)
+    assert full.values["model_seconds"] == pytest.approx(expected, rel=1e-6)
+    assert full.values["model_relative_error"] == pytest.approx(0.0, abs=1e-6)
+    assert sliding.values["fit"]["layer_token_seconds"] == pytest.approx(planted.token, rel=1e-6)
+    assert full.values["graphs"] is True
+    assert "model_seconds" not in sliding.values
+
+
 def test_a_window_that_all_lengths_pass_gets_a_shorter_one() -> None:
     windowed = replace(PLAN, attention=Attention("sliding", 8, 2, 8, 8, 128))
 
@@ -119,7 +161,7 @@ def test_a_cache_type_that_torch_cannot_attend_to_is_refused(bench: Bench) -> No
 
 
 def test_a_plan_says_what_will_be_timed() -> None:
-    text = "\n".join(DECODE.plan(asked(DECODE, "--model gpt2 --sequences 1,2")))
+    text = "\n".join(DECODE.plan(asked(DECODE, "--model gpt2 --batch-sizes 1,2")))
 
     assert "1/2/3 layers of gpt2" in text
-    assert "sequences 1/2 x 512/2048/8192 tokens" in text
+    assert "batch sizes 1/2 x 512/2048/8192 tokens" in text
