@@ -36,7 +36,7 @@ def measure(place: Workplace) -> list[Figure]:
         ratio("in process: /fit on PostgreSQL, to SQLite", postgresql.best, fit.best, 1.1),
         ratio("in process: a 422 of any kind, to a 200", every.best, fit.best, 1.5),
         *(ratio(f"in process: 422 for {kind}, to a 200", it.best, fit.best, 1.5) for kind, it in refused.items()),
-        ratio("in process: /fit by config, to by model", config.best, fit.best),
+        ratio("in process: /fit by config, to by model", config.best, fit.best, 3),
     ]
 
 
