@@ -1,6 +1,7 @@
 """Fixtures that all tests share: fresh databases, the application on one of them, frozen answers."""
 
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Protocol
@@ -26,6 +27,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite tests/golden; runs only the tests that use it"
     )
+
+
+def pytest_configure() -> None:
+    # A shell's background job begins with interruptions ignored, and so would all that tests start and interrupt.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
