@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from service.domain.precision import NumberFormat
     from service.domain.question import Catalog
 
-RULES = 1
+RULES = 2
 """Counts up when the checks change: what was stored before is then judged again."""
 
 CPU = "cpu"

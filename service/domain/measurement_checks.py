@@ -15,6 +15,7 @@ from service.domain.measurement_physics import (
     Doubt,
     above,
     all_reduce,
+    below,
     cached_bytes,
     device_memory,
     matmul_rate,
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
 
 _RATE_LEAST, _RATE_MOST = 0.98, 1.16
 """A cache's rate beside its arithmetic: rounding, and up to a drop of the pool that holds more (probe 5.2)."""
+
+_LEAST_POOL_BYTES = 1 << 20
+_SLOW_SECONDS, _LEAST_READ, _LEAST_WORK = 1.0, 1e-3, 1e-4
+"""Of steps that took longer than that, the shares of bandwidth and peak below which the time is in another unit."""
 
 _POOL_LEAST, _POOL_MOST = 0.9, 1.25
 _DEFAULT_CACHES = ("fp16",)
@@ -166,9 +171,27 @@ def _engine_capacity(bench: Bench) -> str | None:
     offloaded = setup.get("cpu_offload_bytes") or 0
     wrong = above("The sum of the parts", total - offloaded, memory_limit(bench.gpu), bench.gpu)
     tokens, pool = values.get("kv_capacity_tokens"), values.get("kv_cache_bytes")
-    if wrong or not tokens or not pool or not _is_plain(bench):
+    wrong = wrong or (_tiny_pool(pool) if pool else None)
+    if wrong or not tokens or not _is_plain(bench):
         return wrong
+    if not pool:
+        return _too_many_tokens(bench, tokens)
     return _no_such_rate(bench, pool / tokens, "kv_cache_bytes / tokens", _POOL_LEAST, _POOL_MOST)
+
+
+def _tiny_pool(pool: float) -> str | None:
+    small = f"kv_cache_bytes {pool:g} is less than any engine keeps: another unit?"
+    return small if pool < _LEAST_POOL_BYTES else None
+
+
+def _too_many_tokens(bench: Bench, tokens: int) -> str | None:
+    """A capacity whose cache no layout of the model could place in the memory of the devices."""
+    model, ranks = bench.model, bench.setup.get("data_parallel") or 1
+    context = any((bench.setup.get(n) or 1) != 1 for n in ("decode_context_parallel", "attention_data_parallel"))
+    rates = _rates(bench, model) if model is not None and not context else frozenset()
+    if not rates:
+        return None
+    return above("The cache of kv_capacity_tokens", min(rates) * tokens / ranks, memory_limit(bench.gpu), bench.gpu)
 
 
 def _is_plain(bench: Bench) -> bool:
@@ -212,13 +235,20 @@ def _too_fast(bench: Bench, tokens: int, context: int, *, reads_all: bool) -> st
     size = min(_size(load, tokens, context, model, head) for load in _fullest(loads)) * share - cached_bytes(gpu)
     if reads_all and gpu.bandwidth_bytes_per_second:
         reach = gpu.bandwidth_bytes_per_second * bench.margin("memory_bandwidth")
-        wrong = above("Bytes read / seconds", size / seconds, reach, gpu, "can move")
+        rate = size / seconds
+        wrong = above("Bytes read / seconds", rate, reach, gpu, "can move")
+        if not wrong and seconds > _SLOW_SECONDS and size > 0:
+            wrong = below("Bytes read / seconds", rate, gpu.bandwidth_bytes_per_second * _LEAST_READ, gpu, "moves")
         if wrong:
             return wrong
     peaks = [gpu.peaks[name] for name in (*weights.matmul_types, "bf16", "fp16") if name in gpu.peaks]
     if not peaks:
         return None
-    return above("Work / seconds", work / seconds, max(peaks) * bench.margin("matmul_rate"), gpu, "can multiply")
+    rate, peak = work / seconds, max(peaks)
+    wrong = above("Work / seconds", rate, peak * bench.margin("matmul_rate"), gpu, "can multiply")
+    if wrong or reads_all or seconds <= _SLOW_SECONDS or not work:
+        return wrong
+    return below("Work / seconds", rate, peak * _LEAST_WORK, gpu, "multiplies")
 
 
 def _fullest(loads: tuple[RankLoad, ...]) -> list[RankLoad]:

@@ -21,6 +21,12 @@ _MARGIN = 0.05
 """By how much a measurement may pass what is listed where the catalog says nothing (design, section 5)."""
 
 _MEMORY_MARGIN = 1.01
+
+# Below these shares of what is listed a figure is another unit, a part of a device, or made up.
+_LEAST_MEMORY = 0.5
+_LEAST_BANDWIDTH, _LEAST_GATHER = 0.01, 1e-4
+# One row times a matrix is bound by memory, some 300 times below the peak.
+_LEAST_MATMUL = 1e-5
 UNITS = (
     (8, "bits for bytes"),
     (1024, "a unit of 1,024"),
@@ -115,8 +121,13 @@ def small_unit(name: str, value: float, expected: float, least: float, most: flo
     return None
 
 
+def below(name: str, value: float, least: float, gpu: Gpu, what: str) -> str | None:
+    """A figure that is too small to be true of the device."""
+    return f"{name} is less than {gpu.id} {what} on its worst day: another unit?" if value < least else None
+
+
 def device_memory(bench: Bench) -> str | None:
-    """More than the box, parts above the whole, or another unit."""
+    """More than the box, parts above the whole, another unit, or a part of a device."""
     limit, values, gpu = memory_limit(bench.gpu), bench.values, bench.gpu
     total = values["total_bytes"]
     for name in ("total_bytes", "nvml_total_bytes", "free_bytes", "context_bytes"):
@@ -126,11 +137,15 @@ def device_memory(bench: Bench) -> str | None:
     for name in ("free_bytes", "context_bytes"):
         if (values.get(name) or 0) > total:
             return f"{name} is more than total_bytes."
-    return small_unit("total_bytes", total, gpu.visible_bytes or gpu.advertised_bytes, 0.9, 1.12)
+    whole = gpu.visible_bytes or gpu.advertised_bytes
+    wrong = small_unit("total_bytes", total, whole, 0.9, 1.12)
+    if wrong or total >= _LEAST_MEMORY * whole or (bench.row.get("gpu") or {}).get("mig_profile"):
+        return wrong
+    return f"total_bytes is {total / whole:.3g} of what {gpu.id} has: a slice is told by its mig_profile."
 
 
 def memory_bandwidth(bench: Bench) -> str | None:
-    """Faster than the memory, or another unit."""
+    """Faster than the memory, far slower, or another unit."""
     listed, rate = bench.gpu.bandwidth_bytes_per_second, bench.values["bytes_per_second"]
     if listed is None:
         return None
@@ -138,9 +153,11 @@ def memory_bandwidth(bench: Bench) -> str | None:
     if wrong and (bench.values.get("working_set_bytes") or GIB) <= cached_bytes(bench.gpu):
         return f"{wrong} The working set fits its cache."
     # Gathers are slow honestly, down to a small part of the rate.
-    return wrong or (
-        None if bench.values.get("access") == "gather" else small_unit("bytes_per_second", rate, listed, 0.7, 1.05)
-    )
+    gathers = bench.values.get("access") == "gather"
+    if not wrong and not gathers:
+        wrong = small_unit("bytes_per_second", rate, listed, 0.7, 1.05)
+    least = listed * (_LEAST_GATHER if gathers else _LEAST_BANDWIDTH)
+    return wrong or below("bytes_per_second", rate, least, bench.gpu, "moves")
 
 
 def cached_bytes(gpu: Gpu) -> int:
@@ -155,7 +172,7 @@ def matmul_type(name: str) -> str:
 
 
 def matmul_rate(bench: Bench) -> str | None:
-    """Faster than the peak of that type, or another unit."""
+    """Faster than the peak of that type, far slower, or another unit."""
     name = matmul_type(bench.values["dtype"])
     peaks, rate = bench.gpu.peaks, bench.values["flops_per_second"]
     if not peaks:
@@ -163,8 +180,10 @@ def matmul_rate(bench: Bench) -> str | None:
     # A type the device has no unit for runs through another one.
     listed = peaks.get(name) or max(peaks.values())
     limit = listed * bench.margin("matmul_rate")
-    return above("flops_per_second", rate, limit, bench.gpu, f"multiplies in {name[:20]}") or small_unit(
-        "flops_per_second", rate, listed, 0.6, 1.05
+    return (
+        above("flops_per_second", rate, limit, bench.gpu, f"multiplies in {name[:20]}")
+        or small_unit("flops_per_second", rate, listed, 0.6, 1.05)
+        or below("flops_per_second", rate, listed * _LEAST_MATMUL, bench.gpu, "multiplies")
     )
 
 

@@ -305,7 +305,12 @@ def _canonical(name: str | None, catalog: Catalog) -> str | None:
 
 def _lengths(echo: Echo, model: Model, warnings: list[str]) -> tuple[int, int, int]:
     own = model.context_tokens
-    context = echo.take("context_tokens", own, "catalog" if model.id else "derived")
+    asked = echo.asked.get("context_limit_tokens")
+    if asked is not None and (own is None or asked < own):
+        # Who says how long sequences may be at most, and no more, asks about sequences of that length.
+        context = echo.take("context_tokens", asked, "derived")
+    else:
+        context = echo.take("context_tokens", own, "catalog" if model.id else "derived")
     if context is None:
         raise ValidationError(Fault("/context_tokens", "The model states no longest context: give context_tokens."))
     limit = echo.take("context_limit_tokens", context, "derived")

@@ -164,7 +164,7 @@ def test_a_gpu_count_alone_is_tensor_parallel(ask_fit: Ask) -> None:
         ({"tensor_parallel": 3}, "/tensor_parallel"),
         ({"pipeline_parallel": 33}, "/pipeline_parallel"),
         ({"expert_parallel": True}, "/expert_parallel"),
-        ({"context_limit_tokens": 100}, "/context_limit_tokens"),
+        ({"context_tokens": 200, "context_limit_tokens": 100}, "/context_limit_tokens"),
         ({"shared_prefix_tokens": 4096}, "/shared_prefix_tokens"),
         ({"assume": "decoder"}, "/assume"),
         ({"config": {}}, "/config"),
@@ -333,3 +333,8 @@ def test_everything_that_is_missing_is_named_at_once(ask_fit: Ask) -> None:
     with pytest.raises(ValidationError) as refusal:
         ask_fit(context_tokens=4096)
     assert pointers(refusal.value) == ["/model", "/gpu"]
+
+
+def test_a_limit_alone_asks_about_sequences_of_that_length(ask_fit: Ask) -> None:
+    question = ask_fit(model="llama-2-7b", gpu="a100-sxm-80gb", context_limit_tokens=1024)["question"]
+    assert (question["context_tokens"], question["context_limit_tokens"]) == (1024, 1024)

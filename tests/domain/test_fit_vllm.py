@@ -203,3 +203,10 @@ def test_a_release_or_a_stage_without_blocks_has_none_to_quote(
     with pytest.raises(NotSupported) as refusal:
         ask_fit(gpu="h100-sxm-80gb", engine="vllm", context_tokens=8192, **changed)
     assert [fault.pointer for fault in refusal.value.faults] == [pointer]
+
+
+@pytest.mark.parametrize("model, gpu", [("qwen2-7b-instruct", "l4"), ("gemma-3-27b-it", "a100-sxm-80gb")])
+def test_the_longest_sequence_that_is_told_starts_when_it_is_asked_for(ask_fit: Ask, model: str, gpu: str) -> None:
+    longest = ask_fit(model=model, gpu=gpu, engine="vllm", context_tokens=4096)["max_context_tokens"]
+    answer = ask_fit(model=model, gpu=gpu, engine="vllm", context_tokens=longest)
+    assert (answer["fits"], answer["max_sequences"]) == (True, 1)

@@ -323,3 +323,24 @@ def test_what_is_impossible_is_so_whatever_else_is_unknown() -> None:
     far = (NOW + timedelta(days=30)).isoformat()
 
     assert judged(row("power", {"watts": 1}, measured_at=far)).verdict is Verdict.QUARANTINED
+
+
+@pytest.mark.parametrize(
+    "kind, values, setup",
+    [
+        ("device_memory", {"total_bytes": 1}, None),
+        ("device_memory", {"total_bytes": 30 * 2**30}, None),
+        ("memory_bandwidth", {"bytes_per_second": 1e-300, "access": "read"}, None),
+        ("memory_bandwidth", {"bytes_per_second": 1.7, "access": "gather"}, None),
+        ("matmul_rate", {"flops_per_second": 1e9, "dtype": "bf16", "m": 4096, "n": 4096, "k": 4096}, None),
+        ("decode_step", {"seconds": 1e6}, {"model": "llama-2-7b", "batch_size": 1, "context_tokens": 1024}),
+        ("decode_step", {"seconds": 12.0}, {"model": "llama-2-7b", "batch_size": 1, "context_tokens": 1024}),
+        ("prefill", {"seconds": 1e6}, {"model": "llama-2-7b", "prompt_tokens": 1024}),
+        ("engine_capacity", {"kv_cache_bytes": 54}, {"model": "llama-2-7b"}),
+        ("engine_capacity", {"kv_capacity_tokens": 2**53 - 1}, {"model": "llama-2-7b"}),
+    ],
+)
+def test_a_figure_far_below_or_above_what_can_be_is_quarantined(
+    kind: str, values: dict[str, Any], setup: dict[str, Any] | None
+) -> None:
+    assert verdict(kind, values, setup) is Verdict.QUARANTINED

@@ -62,7 +62,8 @@ def checkpoint_formats(fields: Fields) -> Formats:
     name = reader(quantization) if reader else None
     if name is None:
         scheme = shown(method) if method else "without a quant_method"
-        raise NotSupported(Fault(quantization.pointer, f"The quantization scheme {scheme} is not known."))
+        which = "in the widths and groups that it states " if reader else ""
+        raise NotSupported(Fault(quantization.pointer, f"The quantization scheme {scheme} is not known {which}here."))
     rules = _rules(quantization, method, name)
     warnings = (_MIXED.format(name),) if _is_mixed(quantization) and not rules else ()
     return Formats(name, _cache_format(quantization), warnings, rules)

@@ -40,6 +40,8 @@ def rotary(fields: Fields, context_tokens: int | None) -> Rotary:
 def _stretch(scaling: Mapping[str, Any], context_tokens: int | None) -> float:
     kind = scaling.get("rope_type", scaling.get("type"))
     factor = _within(scaling.get("factor"), most=_LONGEST_STRETCH)
+    if not isinstance(kind, str):
+        return 1.0
     if kind in _STRETCHED:
         return factor
     original = scaling.get("original_max_position_embeddings")

@@ -7,6 +7,7 @@ something closes it; the last one of a line that was cut does not.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import NamedTuple, Union
@@ -122,7 +123,8 @@ def _unquoted(text: str) -> Plain | _Nested:
     if _WHOLE.match(text):
         return int(text)
     if _DECIMAL.match(text):
-        return float(text)
+        number = float(text)
+        return number if math.isfinite(number) else _Nested()
     if text.startswith("Some(") and text.endswith(")"):
         return _plain(text[5:-1].strip())
     text = text.removeprefix("torch.").removeprefix("DType.")

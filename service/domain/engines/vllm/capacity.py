@@ -103,8 +103,8 @@ class Held(NamedTuple):
 
     @property
     def longest_context(self) -> int | None:
-        """The longest single request that the pool holds; None where a longer one takes no more."""
-        return 0 if self.rank.over_bytes else self.plan.longest(self.rank.blocks, self.flight)
+        """The longest single request of an engine that has started, which keeps a block for itself."""
+        return self.longest_limit
 
     @property
     def parts(self) -> tuple[Part, ...]:

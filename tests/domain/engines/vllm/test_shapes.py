@@ -70,6 +70,8 @@ def test_positions_in_pictures_run_further_and_only_a_part_of_a_key_may_turn(she
         ({"rope_type": "linear", "factor": -1}, 40960),
         ({"rope_type": "linear", "factor": 1e300}, 40960),
         ("no object", 40960),
+        ({"rope_type": ["linear"], "factor": 8}, 40960),
+        ({"type": {}, "factor": 8}, 40960),
     ],
 )
 def test_only_a_scaling_that_adds_positions_stretches_the_table(scaling: object, rows: int) -> None:
