@@ -309,7 +309,7 @@ def _with_devices(start: Started) -> Started:
         if word.expanded:
             start.unseen = word.expanded[0]
             continue
-        count = len([part for part in word.text.split(",") if part.strip()])
+        count = len({part.strip() for part in word.text.split(",") if part.strip()})
         if word.text in {"none", "void", "-1"}:
             count = 0
         if start.visible_gpus is None or count < start.visible_gpus:
