@@ -56,6 +56,9 @@ class LogSaid(Answer):
     graph_estimate_bytes: int | None
     kv_cache_bytes: int | None
     state_bytes: int | None
+    draft_cache_bytes: int | None
+    gpu_layers: int | None
+    parallel_slots: int | None
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def upload(
 ) -> tuple[Report, list[str], Clock]:
     said: list[str] = []
     clock = clock or Clock()
-    with Transport(url, "kvq_token", retries=0, timeout=(1, 0.5)) as transport, spool.uploading():
+    with Transport(url, "kvq_token", retries=0, timeout=(5, 2)) as transport, spool.uploading():
         report = Uploader(spool, transport, said.append, patience, Timing(clock, clock.sleep)).run()
     return report, said, clock
 
