@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from service.domain.catalog import CatalogKind
+from service.domain.catalog import CatalogKind, Entry
 from service.domain.errors import UnknownArchitecture
+from service.domain.model import from_facts
 from service.storage.catalog_yaml import read_yaml
 from tests.catalog.catalog_files import HERE, entries, snapshot
 
@@ -17,12 +18,9 @@ def known(kind: str) -> Iterator[tuple[str, str]]:
     return ((name, entry) for entry, names in KNOWN[kind].items() for name in names)
 
 
-def model_of(name: str) -> str | None:
-    """The id of the model that answers to a name; what waits for a part of its config is refused by its own entry."""
-    try:
-        return snapshot().named_model(name).model.id
-    except UnknownArchitecture:
-        return snapshot().entry(CatalogKind.MODEL, name).id
+def model_of(name: str) -> str:
+    """The id of the model that answers to a name."""
+    return snapshot().named_model(name).model.id
 
 
 @pytest.mark.parametrize("kind, entries_least, names_least", [("gpu", 98, 232), ("model", 367, 596)])
@@ -56,9 +54,12 @@ def test_a_known_model_is_answered_for_under_each_of_its_names() -> None:
 
 
 def test_a_model_that_waits_is_refused_with_what_it_waits_for() -> None:
-    waiting = {name: facts["waits_for"] for name, facts in entries("model").items() if facts.get("waits_for")}
+    name = "llama-3_1-nemotron-ultra-253b-v1"
+    facts = {**entries("model")[name], "waits_for": "the list of its blocks"}
 
-    assert list(waiting) == ["llama-3_1-nemotron-ultra-253b-v1"]
-    for name, reason in waiting.items():
-        with pytest.raises(UnknownArchitecture, match=reason.split("(", 1)[0]):
-            snapshot().named_model(name)
+    with pytest.raises(UnknownArchitecture, match="waits for the list of its blocks"):
+        from_facts(Entry(CatalogKind.MODEL, name, facts, 1))
+
+
+def test_no_known_model_waits() -> None:
+    assert [name for name, facts in entries("model").items() if facts.get("waits_for")] == []
