@@ -18,13 +18,15 @@ OWN_FOLDER = "kvquote-metrics-"
 settings = Settings.from_environment()
 
 bind = f"[{settings.host}]:{settings.port}" if ":" in settings.host else f"{settings.host}:{settings.port}"
-worker_class = "gthread"
+worker_class = "service.api.server_refusals.Worker"
 workers = settings.workers
 threads = settings.threads
 # Workers share the pages of code and catalog readers that were loaded before they were forked.
 preload_app = True
 graceful_timeout = settings.graceful_timeout_seconds
 forwarded_allow_ips = settings.forwarded_allow_ips
+# Twice the default, and the most that it takes: a command in a query string is long.
+limit_request_line = 8190
 logger_class = StructuredLogger
 loglevel = settings.log_level
 # The service writes one line per request itself.

@@ -12,7 +12,7 @@ from flask import Response
 from marshmallow import fields
 
 from service import __version__
-from service.api.problems import PROBLEM_TYPE
+from service.api.problem_documents import PROBLEM_TYPE
 from service.api.replies import document
 from service.api.rest import Blueprint
 from service.api.schemas.fields import AskedField, ListOf, Properties

@@ -154,6 +154,20 @@ _REQUEST = (
         "Leave out what the question does not need; a config needs none of its tokenizer.",
     ),
     ProblemType(
+        "uri-too-long",
+        414,
+        "The address is too long",
+        "The request line is longer than the server reads, which is 8,190 bytes.",
+        "Send the same question as JSON in a POST.",
+    ),
+    ProblemType(
+        "headers-too-large",
+        431,
+        "The headers are too large",
+        "A header is longer than the server reads, or there are more than 100 of them.",
+        "Send fewer cookies and forwarded headers.",
+    ),
+    ProblemType(
         "unsupported-media-type",
         415,
         "The body is not application/json",
@@ -254,7 +268,9 @@ _BY_STATUS = {
     406: "not-acceptable",
     411: "length-required",
     413: "too-large",
+    414: "uri-too-long",
     415: "unsupported-media-type",
+    431: "headers-too-large",
     500: "internal-error",
 }
 

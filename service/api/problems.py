@@ -3,8 +3,7 @@
 Members: type (a relative URI that GET explains), title, status, detail, request_id, errors.
 """
 
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import structlog
 from flask import Flask, Response, request
@@ -15,11 +14,11 @@ from werkzeug.routing import RequestRedirect
 
 from service.api import limits
 from service.api.lingering import linger
+from service.api.problem_documents import PROBLEM_TYPE, document
 from service.api.problem_types import PROBLEM_TYPES, ProblemType, for_status
 from service.domain.errors import Fault, QuoteError
 from service.telemetry import request_ids
 
-PROBLEM_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = 1
 # The entity headers of werkzeug's own HTML page, which is not sent.
 _REPLACED_HEADERS = frozenset({"content-type", "content-length"})
@@ -51,15 +50,8 @@ def respond(
 ) -> Response:
     """One problem as a response. `status` replaces the kind's own where one kind stands for several."""
     status = status or kind.status
-    problem = {
-        "type": kind.uri,
-        "title": kind.title,
-        "status": status,
-        "detail": detail,
-        "request_id": request.environ.get(request_ids.ENVIRON_KEY),
-        "errors": list(_listed(faults)),
-    }
-    response = Response(json.dumps(problem) + "\n", status, list(headers), content_type=PROBLEM_TYPE)
+    text = document(kind, detail, request.environ.get(request_ids.ENVIRON_KEY), status, faults)
+    response = Response(text, status, list(headers), content_type=PROBLEM_TYPE)
     response.headers["Cache-Control"] = "no-store"
     if status == 503:  # noqa: PLR2004 - Service Unavailable
         response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
@@ -118,18 +110,3 @@ def _summary(faults: Sequence[Fault]) -> str:
         return ""
     more = f" ({len(faults) - 1} more under errors.)" if len(faults) > 1 else ""
     return faults[0].detail[: limits.DETAIL_CHARACTERS] + more
-
-
-def _listed(faults: Sequence[Fault]) -> Iterable[dict[str, object]]:
-    """The faults that go into the answer: a refusal must not grow with what it refuses."""
-    room = limits.FAULTS_BYTES
-    for fault in faults[: limits.FAULTS_LISTED]:
-        entry: dict[str, object] = {
-            "pointer": fault.pointer,
-            "detail": fault.detail[: limits.DETAIL_CHARACTERS],
-            "nearest": list(fault.nearest),
-        }
-        room -= len(json.dumps(entry))
-        if room < 0:
-            return
-        yield entry

@@ -1,12 +1,18 @@
 """`/docs`, the API's description to read and to try, and the files that the page loads."""
 
-from flask import Blueprint, Response, abort, render_template, request
+from flask import Blueprint, Response, abort, redirect, render_template, request
 
 from service.web import assets
 
 SWAGGER_UI = "vendor/swagger-ui-5.35.0"
 
 web = Blueprint("web", __name__, template_folder="templates")
+
+
+@web.get("/")
+def home() -> Response:
+    """Whoever opens the bare address is shown what can be asked; relative, so that it holds behind a path prefix."""
+    return redirect("docs", Response=Response)  # type: ignore[return-value]  # it makes what it is told to
 
 
 @web.get("/docs")

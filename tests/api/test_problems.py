@@ -34,9 +34,10 @@ def refusals(kind: type[errors.QuoteError] = errors.QuoteError) -> Iterator[type
         yield from refusals(found)
 
 
-@pytest.mark.parametrize("path", ["/fit/", "/nothing", "//evil.com", "/%00", "/..%2f..%2fetc%2fpasswd", "/Fit", "/"])
+@pytest.mark.parametrize("path", ["/fit/", "/nothing", "//evil.com", "/%00", "/..%2f..%2fetc%2fpasswd", "/Fit", "/."])
 def test_a_path_that_leads_nowhere_is_not_found_and_not_redirected(client: "FlaskClient", path: str) -> None:
-    problem(client.get(path), 404, "not-found")
+    # As a server passes it on: the client of the tests would take what follows two slashes for a host.
+    problem(client.get("/fit", environ_overrides={"PATH_INFO": path}), 404, "not-found")
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "TRACE", "FOO"])

@@ -18,8 +18,8 @@ def known(kind: str) -> Iterator[tuple[str, str]]:
     return ((name, entry) for entry, names in KNOWN[kind].items() for name in names)
 
 
-def model_of(name: str) -> str:
-    """The id of the model that answers to a name."""
+def model_of(name: str) -> str | None:
+    """The id of the model that answers to a name; None would be a question by config."""
     return snapshot().named_model(name).model.id
 
 

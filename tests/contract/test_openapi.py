@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from service import __version__
-from service.api.problems import PROBLEM_TYPE
+from service.api.problem_documents import PROBLEM_TYPE
 
 if TYPE_CHECKING:
     from flask import Flask
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Operation = dict[str, Any]
 # The description itself, and the page that shows it.
-NOT_OF_THE_API = {("GET", "/openapi.json"), ("GET", "/docs"), ("GET", "/static/{name}")}
+NOT_OF_THE_API = {("GET", "/"), ("GET", "/openapi.json"), ("GET", "/docs"), ("GET", "/static/{name}")}
 CLOSED = {"FitQuestion", "TrafficQuestion", "InspectQuestion", "ImportQuestion", "LogQuestion"}
 
 

@@ -94,3 +94,9 @@ def test_it_takes_no_other_method(client: "FlaskClient") -> None:
     answer = client.post("/docs")
 
     assert (answer.status_code, answer.content_type) == (405, "application/problem+json")
+
+
+def test_the_bare_address_leads_to_it_behind_any_prefix(client: "FlaskClient") -> None:
+    reply = client.get("/")
+
+    assert (reply.status_code, reply.headers["Location"]) == (302, "docs")
