@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 from functools import cached_property
 from math import gcd
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from service.domain.cache import CacheSpec
@@ -58,6 +58,19 @@ class Place(StrEnum):
     LAST = "last"
     BOTH_ENDS = "both_ends"
     """A tied embedding: gathered from on the first stage, multiplied with on the last."""
+
+
+# What published configs call the types that a model computes in, and what they are called here.
+COMPUTE_TYPES: Final = {
+    "float16": "fp16",
+    "half": "fp16",
+    "fp16": "fp16",
+    "bfloat16": "bf16",
+    "bf16": "bf16",
+    "float32": "fp32",
+    "float": "fp32",
+    "fp32": "fp32",
+}
 
 
 @dataclass(frozen=True, slots=True)

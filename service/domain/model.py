@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from service.domain.architecture import ModuleKind
+from service.domain.architecture import COMPUTE_TYPES, ModuleKind
 from service.domain.configs import read_config
 from service.domain.errors import CatalogFactError, UnknownArchitecture
 
@@ -15,16 +15,6 @@ if TYPE_CHECKING:
     from service.domain.architecture import Architecture
     from service.domain.catalog import Entry
 
-_COMPUTE_TYPES = {
-    "float16": "fp16",
-    "half": "fp16",
-    "fp16": "fp16",
-    "bfloat16": "bf16",
-    "bf16": "bf16",
-    "float32": "fp32",
-    "float": "fp32",
-    "fp32": "fp32",
-}
 _ASSUMED_TYPE = "bf16"
 
 
@@ -93,5 +83,5 @@ def from_config(config: Mapping[str, Any], *, assume_decoder: bool = False) -> M
 
 def compute_type(architecture: Architecture, checkpoint: str | None) -> str:
     """The type activations and, by default, the cache are kept in: the config's own, or bf16 where it is silent."""
-    stated = _COMPUTE_TYPES.get((architecture.torch_dtype or "").removeprefix("torch."))
-    return stated or _COMPUTE_TYPES.get(checkpoint or "", _ASSUMED_TYPE)
+    stated = COMPUTE_TYPES.get(architecture.torch_dtype or "")
+    return stated or COMPUTE_TYPES.get(checkpoint or "", _ASSUMED_TYPE)

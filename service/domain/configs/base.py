@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from service.domain.architecture import Architecture, CacheLayers, Module
+from service.domain.architecture import COMPUTE_TYPES, Architecture, CacheLayers, Module
 from service.domain.configs import blocks
 from service.domain.configs.blocks import Heads
 from service.domain.configs.checkpoint import checkpoint_formats
@@ -157,7 +157,7 @@ def architecture(
         tied=shape.tied,
         modules=tuple(modules),
         caches=caches,
-        torch_dtype=fields.text("dtype", "torch_dtype"),
+        torch_dtype=_stated_type(fields),
         weight_format=formats.weight,
         format_rules=formats.rules,
         cache_format=formats.cache,
@@ -165,6 +165,17 @@ def architecture(
         assumptions=_assumed(fields),
         warnings=formats.warnings,
     )
+
+
+def _stated_type(fields: Fields) -> str | None:
+    """The type that the config says the model computes in; None where it leaves that to the checkpoint."""
+    stated = (fields.text("dtype", "torch_dtype") or "auto").removeprefix("torch.")
+    if stated == "auto":
+        return None
+    if stated not in COMPUTE_TYPES:
+        name = "dtype" if fields.values.get("dtype") is not None else "torch_dtype"
+        raise fields.refuse(name, f"{shown(stated)} is no type that models compute in: {', '.join(COMPUTE_TYPES)}.")
+    return stated
 
 
 def _refuse_unread(fields: Fields) -> None:

@@ -9,12 +9,19 @@ from hypothesis import strategies as st
 from service.domain.architecture import Architecture
 from service.domain.configs import read_config
 from service.domain.errors import ConfigError, NotSupported, QuoteError, UnknownArchitecture
+from service.domain.model import from_config
 from tests.domain.configs.published import Published, published_models
 
 HUGE = 10**5000
 WRONG_TYPES: tuple[Any, ...] = ("many", [[]], {"a": {}}, [None], object(), float("nan"), float("-inf"), 0.5, [{}])
 ODD_NUMBERS: tuple[Any, ...] = (-1, 0, 1, 3, 10**9, 2**63, HUGE, 1e308, 7.0, True, False, None, "", [], {})
 EACH = pytest.mark.parametrize("published", published_models(), ids=lambda published: str(published.model))
+
+
+PLAIN: dict[str, Any] = {
+    "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "vocab_size": 100,
+}  # fmt: skip
 
 
 def read_or_refusal(config: dict[str, Any]) -> Architecture | QuoteError:
@@ -75,3 +82,21 @@ def test_mutated_configs_are_read_or_refused(published: Published, changes: dict
     mutated = {name if isinstance(name, str) else names[name % len(names)]: value for name, value in changes.items()}
 
     read_or_refusal({**published.config, **mutated})
+
+
+@pytest.mark.parametrize("name", ["torch_dtype", "dtype"])
+@pytest.mark.parametrize("stated", ["float64", "float8_e4m3fn", "bf-16", "quantized"])
+def test_a_type_that_no_model_computes_in_is_refused_by_name(name: str, stated: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        read_config({**PLAIN, name: stated})
+
+    assert refused.value.faults[0].pointer == f"/config/{name}"
+    assert "bfloat16" in refused.value.faults[0].detail
+
+
+@pytest.mark.parametrize(
+    "stated, compute",
+    [("torch.float16", "fp16"), ("half", "fp16"), ("auto", "bf16"), (None, "bf16"), ("float", "fp32")],
+)
+def test_a_type_is_read_in_each_of_its_forms(stated: str | None, compute: str) -> None:
+    assert from_config({**PLAIN, "torch_dtype": stated}).compute_type == compute
