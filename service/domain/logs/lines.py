@@ -165,7 +165,7 @@ _PLACES = re.compile(r"(?P<axis>DP|PP|TP)(?P<number>\d{1,5})", re.ASCII)
 _NUMBERED = re.compile(r"(?:rank=|EngineCore_|APIServer_)(?P<number>\d{1,5})", re.ASCII)
 _SOURCE = re.compile(r"[\w./-]{1,100}\.(?:py|go|cpp|cu|cc):\d{1,6}\]", re.ASCII)
 _LEVEL = re.compile(r"\b(?:INFO|DEBUG|WARNING|ERROR|CRITICAL)\b", re.ASCII)
-_CUT_TAG = re.compile(r"(?<!<std)(?:out|err)>:|^(?:ut|rr|t|r)?>:", re.ASCII)
+_CUT_TAG = re.compile(r"(?<!<std)(?:out|err)>:|^(?:ut|rr|t|r)?>:|^:", re.ASCII)
 _LONGEST_HEAD = 4000
 _CLOSERS = {")": "(", "]": "["}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .decide import Decision
-from .grammar import Grammar
+from .grammar import OUT_OF_MEMORY, Grammar
 from .lines import Line, Unpacked
 from .llama_cpp import LLAMA_CPP
 from .lmdeploy import LMDEPLOY
@@ -112,8 +112,10 @@ def _is_its_own(listener: Listener) -> bool:
     if start is None:
         return False
     shared = {"memory_bytes"} if start.refusals else set()
+    shared_words = {name for form in OUT_OF_MEMORY for name in form.names}
     own = any(set(names) - shared for names in start.heard.values())
-    return bool(own or start.printed or start.left_out or any(each.kind != "out_of_memory" for each in start.refusals))
+    left_out = any(not set(each.what.split(", ")) <= shared_words for each in start.left_out)
+    return bool(own or start.printed or left_out or any(each.kind != "out_of_memory" for each in start.refusals))
 
 
 def _drop_shared(start: Start) -> None:
