@@ -247,7 +247,12 @@ def _replicas(start: Start) -> int | None:
 
 
 def _alone(start: Start, process: Process) -> bool:
-    return not process.label and start.speaks_twice(process) and (not start.bare or start.nameless_lines() > _LEAST)
+    if process.label:
+        return False
+    if not start.bare:
+        # A rank stands in the bracket of the time, which is lost with it.
+        return start.speaks_twice(process, first=1)
+    return start.speaks_twice(process) and start.nameless_lines() > _LEAST
 
 
 def _absent() -> Mapping[str, int]:

@@ -181,10 +181,13 @@ class Start:
         """How many lines have no name, whatever they say; the first of a log may have lost its own."""
         return len({line for (_, label), line in self.marks.items() if not label and line > 1})
 
-    def speaks_twice(self, process: Process) -> bool:
-        """Whether what only ranks say stands in several lines without a name; one may have lost the name it had."""
+    def speaks_twice(self, process: Process, *, first: int = 2) -> bool:
+        """Whether what only ranks say stands in several lines without a name; one may have lost the name it had.
+
+        So may the first line of a log, which does not count but where a prefix proves that it is whole.
+        """
         names = self.heard.get(process, {})
-        return len({heard.line for name in OF_A_RANK for heard in names.get(name, ()) if heard.line > 1}) > 1
+        return len({heard.line for name in OF_A_RANK for heard in names.get(name, ()) if heard.line >= first}) > 1
 
     def alone_somewhere(self) -> bool:
         """Whether a process that is the only rank, by its own name, says what only ranks do."""
