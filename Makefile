@@ -34,7 +34,7 @@ endef
 export WELCOME
 
 .DEFAULT_GOAL := help
-.PHONY: help run install dev check test test-browser golden coverage soak bench lock
+.PHONY: help run install dev check test test-browser golden coverage fuzz soak bench lock
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -67,6 +67,9 @@ golden: $(DEV_STAMP) ## rewrite tests/golden from today's answers; read the diff
 coverage: $(DEV_STAMP) ## prove that tests/domain reach every branch of service/domain
 	@$(BIN)/coverage run -m pytest -q tests/domain
 	@$(BIN)/coverage report --include 'service/domain/*' --fail-under 100
+
+fuzz: $(DEV_STAMP) ## damage start-up logs in 100,000 ways: does one ever say a wrong number? (half an hour)
+	@$(BIN)/python -m tests.domain.logs.fuzzing
 
 soak: $(DEV_STAMP) ## take measurements in while faults happen: is anything lost? (minutes)
 	@$(BIN)/python -m tests.soak

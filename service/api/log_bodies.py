@@ -31,17 +31,15 @@ _CHARSETS: Final = {
 }
 _MARKS: Final = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _PIECE_BYTES: Final = 1 << 16
-# Longer lines are cut by their reader anyway.
-_LONGEST_CHARACTERS: Final = 1 << 20
 # Strings as a whole and the signs between them; possessive, so that no input makes the search go back.
 _tokens = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\]:,]', re.DOTALL)
 _MOST_TOKENS: Final = 100_000
 
 
 class LogBody(NamedTuple):
-    """The lines of a log, and the other members of the object that it came in; None where it came alone."""
+    """The text of a log in pieces, and the other members of the object that it came in; None where it came alone."""
 
-    lines: Iterator[str]
+    pieces: Iterator[str]
     members: dict[str, Any] | None
 
 
@@ -62,7 +60,7 @@ def read_log(environ: "WSGIEnvironment", most_levels: int) -> LogBody:
     body = unpacked(environ, read_bytes(environ, limits.LOG_BYTES), limits.LOG_BYTES)
     if kind == JSON_TYPE:
         return _from_object(body, most_levels)
-    return LogBody(_lines(_decoded(body, charset)), None)
+    return LogBody(_decoded(body, charset), None)
 
 
 def _decoded(body: bytes, charset: str) -> Iterator[str]:
@@ -75,22 +73,6 @@ def _decoded(body: bytes, charset: str) -> Iterator[str]:
     yield decoder.decode(b"", final=True)
 
 
-def _lines(pieces: Iterator[str]) -> Iterator[str]:
-    """Lines with their ends; of a very long one no more than its reader looks at."""
-    held: list[str] = []
-    size = 0
-    for piece in pieces:
-        *whole, rest = piece.split("\n")
-        for line in whole:
-            yield "".join((*held, line, "\n")) if held else line + "\n"
-            held, size = [], 0
-        if rest and size < _LONGEST_CHARACTERS:
-            held.append(rest)
-            size += len(rest)
-    if held:
-        yield "".join(held)
-
-
 def _from_object(body: bytes, most_levels: int) -> LogBody:
     span = _log_of(body)
     if span is None:
@@ -101,7 +83,7 @@ def _from_object(body: bytes, most_levels: int) -> LogBody:
     members = parse(rest, most_levels)
     if type(members) is not dict:
         raise ValidationError(Fault("", 'The body must be a JSON object: {"log": "…"}.'))
-    return LogBody(_lines(_unescaped(view[begin:end])), members)
+    return LogBody(_unescaped(view[begin:end]), members)
 
 
 def _without_log(body: bytes, most_levels: int) -> LogBody:

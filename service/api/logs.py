@@ -16,7 +16,7 @@ from service.api.schemas.logs import LOG_ANSWER, LOG_BODY
 from service.api.schemas.question import FIT_QUERY
 from service.api.services import catalog_at, services
 from service.domain.errors import Fault, ValidationError
-from service.domain.logs import LOOKED_FOR, read
+from service.domain.logs import LOOKED_FOR, read_text
 
 logs = Blueprint("logs", __name__, description="What an engine's start-up log says, beside what would be quoted.")
 
@@ -57,7 +57,7 @@ def post_log() -> Response:
     check_accept(request.environ)
     body = read_log(request.environ, services().settings.max_json_depth)
     given = _given(body)
-    reading = read(body.lines)
+    reading = read_text(body.pieces)
     if reading.engine is None:
         raise ValidationError(Fault("/log", _nothing_found(reading.lines)))
     if given.get("engine", reading.engine) != reading.engine:

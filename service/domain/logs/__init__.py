@@ -7,7 +7,7 @@ belongs to one start, `decide` says which of several values holds or that none c
 
 from __future__ import annotations
 
-from .reader import ENGINES, LOOKED_FOR, read
+from .reader import ENGINES, LOOKED_FOR, read, read_text
 from .words import NAMES, OF_A_RANK, OF_THE_ENGINE, LeftOut, LogReading, Rank, Refusal, Said
 
 __all__ = [
@@ -22,4 +22,5 @@ __all__ = [
     "Refusal",
     "Said",
     "read",
+    "read_text",
 ]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from . import coherence
 from .forms import Value
 from .lines import Process
-from .starts import CAPACITY, Heard, Start
+from .starts import Heard, Start
 from .words import OF_A_RANK, OF_THE_ENGINE, LeftOut, Rank, Said
 
 _OF_A_REPLICA = frozenset({"kv_capacity_tokens", "blocks", "max_concurrency"})
@@ -26,20 +27,23 @@ class Decision:
     """What a start says; `said` by our names, `ranks` each rank's own, and what was left out."""
 
     def __init__(self, start: Start) -> None:
+        contradiction = coherence.contradiction(start)
+        coherence.drop_what_may_be_of_another(start)
         start.grammar.settle(start)
         self.start = start
         self.left_out: list[LeftOut] = []
         self.said: dict[str, Said] = {}
         self.ranks: list[Rank] = []
-        self.mixed = ""
+        self.mixed = contradiction
         self.spoken = self._spoken()
-        self.mixed = self.mixed or self._too_many_ranks() or self._went_on() or start.grammar.mixed(start)
+        self.mixed = self.mixed or self._too_many_ranks() or start.grammar.mixed(start)
         if self.mixed:
             self._leave_out_everything()
         else:
             self._take_engine()
             self._take_ranks()
             self.ranks = self._ranks()
+            self._doubt_what_overlaps()
         said = set(self.said) | {name for rank in self.ranks for name in rank.said}
         self.left_out += [each for each in start.left_out if not set(each.what.split(", ")) <= said]
         if start.version() is not None and not self.mixed:
@@ -85,7 +89,7 @@ class Decision:
                 heard, reason = None, "no device and no cache has such a size"
             if heard is not None:
                 kept[name] = heard
-            else:
+            elif name in _DERIVED:
                 if name in self.start.grammar.core and "differ" in reason:
                     self.mixed = f"{process.label or 'a process without a name'} says two things of {name}"
                 self.left_out.append(LeftOut(name, reason, times[-1].line))
@@ -102,15 +106,25 @@ class Decision:
             if any(name in OF_A_RANK for name in names)
             or (process.label.startswith(grammar.labelled) and not process.label.startswith(engines))
         ]
-        if world is None or replicas is None or len(ranks) <= world * replicas:
+        if world is None or replicas is None:
+            return ""
+        beyond = [process.label for process in ranks if (process.rank or 0) >= world * replicas]
+        if beyond:
+            return f"{beyond[0]} is no rank of the {world * replicas} that the settings start"
+        if len(ranks) <= world * replicas:
             return ""
         return f"{len(ranks)} processes speak as ranks, of {world * replicas} that the settings start"
 
-    def _went_on(self) -> str:
-        """Whether a cache was made after the engine had given up."""
-        refused = min((refusal.line for refusal in self.start.refusals), default=None)
-        made = [heard.line for name in CAPACITY for _, heard in self.start.values(name)]
-        return "a cache was made after the engine had given up" if refused and max(made, default=0) > refused else ""
+    def _doubt_what_overlaps(self) -> None:
+        """Nothing is sure where an earlier start without names may go on and some of this one does not fit together."""
+        nameless = any(not process.label for process in self.spoken)
+        doubtful = self.start.grammar.nameless or (
+            nameless and (self.left_out or self.start.left_out or self.start.refusals)
+        )
+        if self.start.overlaps and doubtful:
+            self.mixed = "an earlier one was not seen to its end, and no line says which of them it is of"
+            self.said, self.ranks = {}, []
+            self._leave_out_everything()
 
     def _leave_out_everything(self) -> None:
         reason = f"two starts are mixed: {self.mixed}"

@@ -69,6 +69,8 @@ class Grammar:
     """What is said once for all starts."""
     settle: Callable[[Start], None] = _nothing
     """Puts together what several lines say of one value, before anything is decided."""
+    order: tuple[tuple[str, ...], ...] = ()
+    """How the texts begin that a process prints in each of its steps; the steps come one after the other."""
     mixed: Callable[[Start], str] = _unmixed
     """What shows that lines of two starts are mixed; empty where nothing does."""
     said_by_first: Callable[[Start, str], bool] = _never
@@ -83,6 +85,10 @@ class Grammar:
     """What a line has that is worth saying that it was not understood; any line is, where this is empty."""
     core: frozenset[str] = frozenset({"weight_bytes", "kv_cache_bytes", "memory_bytes", "kv_capacity_tokens", "blocks"})
     """What a process says once in a start; where it says two things, two starts are mixed."""
+    resolves: bool = False
+    """Whether it prints what its settings came to beside those that were given."""
+    nameless: bool = False
+    """Whether no process ever names itself."""
     labelled: tuple[str, ...] = ()
     """Beginnings of labels beside which a rank never writes without one."""
     engine_labels: tuple[str, ...] | None = None

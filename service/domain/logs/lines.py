@@ -20,7 +20,8 @@ _MESSAGES = ("log", "message", "msg", "MESSAGE", "line", "textPayload", "body")
 # Runtimes cut at a fixed size; a shorter piece was cut once more, and what follows it is not its rest.
 _LEAST_PIECE = 8000
 _CRI = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]{8,24}(?:Z|[+-]\d\d:\d\d) (?P<stream>stdout|stderr) (?P<flag>[FP]) ")
-_ANSI = re.compile(r"(?:\x1b|#033)(?:\[[0-9;?]{0,24}[A-Za-z]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\))")
+ANSI = re.compile(r"(?:\x1b|#033)(?:\[[0-9;?]{0,24}[A-Za-z]|\][^\x07\x1b\n]{0,200}(?:\x07|\x1b\\))")
+"""What colours a terminal, and names its window."""
 _CONTAINER = re.compile(r"(?P<compose>[\w.-]{1,100}) {1,80}\| |\[pod/(?P<pod>[\w./-]{1,200})\] ", re.ASCII)
 _REPEATED = re.compile(r" \[repeated \d{1,6}x across [^\]]{1,40}\].{0,400}\Z")
 
@@ -54,6 +55,11 @@ class _Pieces:
         self._open: dict[str, list[str]] = {}
         self._spoilt: set[str] = set()
 
+    @property
+    def open(self) -> bool:
+        """Whether the rest of a line is waited for."""
+        return bool(self._open)
+
     def spoil(self, key: str) -> None:
         """Give up a line of which a piece is not whole."""
         self._open[key] = [""]
@@ -78,16 +84,18 @@ class _Pieces:
 
 
 class Unpacked:
-    """Each line that the engine wrote, with the number of the line that it came in (of the last, if in pieces)."""
+    """Takes off what carried lines: each that an engine wrote, by the line it came in (the last, if in pieces)."""
 
-    def __init__(self, raw_lines: Iterable[str]) -> None:
-        self._raw_lines = raw_lines
+    def __init__(self) -> None:
         self._pieces = _Pieces()
-        self.number = 0
 
-    def __iter__(self) -> Iterator[Line]:
-        for raw in self._raw_lines:
-            self.number += 1
+    def joins(self) -> bool:
+        """Whether the next line may be the rest of another."""
+        return self._pieces.open
+
+    def lines(self, numbered: Iterable[tuple[int, str]]) -> Iterator[Line]:
+        """What of lines with their numbers was written by somebody."""
+        for number, raw in numbered:
             text: str | None = raw[:LONGEST].rstrip("\r\n").lstrip("\0\ufeff")
             whole = False
             if raw[:1] == "{":
@@ -95,7 +103,7 @@ class Unpacked:
             elif " std" in raw[:64]:
                 text = self._from_cri(text or "")
             if text and not text.isspace():
-                yield _cleaned(text, self.number, whole)
+                yield _cleaned(text, number, whole)
 
     def _from_json(self, raw: str) -> tuple[str | None, bool]:
         """The message in a JSON envelope, where it is complete: docker ends a complete one with its line's end."""
@@ -131,7 +139,7 @@ def _message(raw: str) -> tuple[str | None, str]:
 
 def _cleaned(text: str, number: int, whole: bool) -> Line:  # noqa: FBT001  # a field of the line
     if "\x1b" in text or "#033" in text:
-        text = _ANSI.sub("", text)
+        text = ANSI.sub("", text)
     source = ""
     if "|" in text[:200] or text.startswith("[pod/"):
         found = _CONTAINER.match(text)
@@ -165,7 +173,7 @@ _PLACES = re.compile(r"(?P<axis>DP|PP|TP)(?P<number>\d{1,5})", re.ASCII)
 _NUMBERED = re.compile(r"(?:rank=|EngineCore_|APIServer_)(?P<number>\d{1,5})", re.ASCII)
 _SOURCE = re.compile(r"[\w./-]{1,100}\.(?:py|go|cpp|cu|cc):\d{1,6}\]", re.ASCII)
 _LEVEL = re.compile(r"\b(?:INFO|DEBUG|WARNING|ERROR|CRITICAL)\b", re.ASCII)
-_CUT_TAG = re.compile(r"(?<!<std)(?:out|err)>:|^(?:ut|rr|t|r)?>:", re.ASCII)
+_CUT_TAG = re.compile(r"(?<!<std)(?:out|err)>:|^(?:ut|rr|t|r)?>:|^:", re.ASCII)
 _LONGEST_HEAD = 4000
 _CLOSERS = {")": "(", "]": "["}
 

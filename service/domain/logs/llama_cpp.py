@@ -87,6 +87,7 @@ FORMS = (
         for part in _CONTEXTS
     ),
     *(form(f"{part}: n_{{*}}", "b1500", _LOGS) for part in _CONTEXTS),
+    *(form(f"{part}: graph {{*}}", "b1500", _LOGS) for part in (*_CONTEXTS, "sched_reserve")),
     form("failed to allocate {*}", "b2000", _LOGS, refuses="out_of_memory"),
     form("cudaMalloc failed: out of memory{*}", "b2000", _LOGS, refuses="out_of_memory"),
 )
@@ -108,7 +109,11 @@ def settle(start: Start) -> None:
 
 
 def _is_whole(start: Start) -> bool:
-    """Whether the lines before and behind the caches are there, and as many caches as were announced."""
+    """Whether the lines before and behind the caches are there, as many caches as were announced, and none twice."""
+    for name in ("total_bytes", "states_total_bytes"):
+        sizes_said = [(heard.value, heard.column) for _, heard in start.values(name)]
+        if len(set(sizes_said)) < len(sizes_said):
+            return False
     caches = [heard.line for name in ("cache_bytes", "states_bytes") for _, heard in start.values(name)]
     before = [heard.line for _, heard in start.values("cells_asked")]
     behind = [heard.line for _, heard in start.values("activation_bytes")]
@@ -118,9 +123,9 @@ def _is_whole(start: Start) -> bool:
         names.pop("announced_cells", None)
     layers = [int(heard.value) for _, heard in start.values("layers")]
     # The output counts as one more; beside recurrent layers, only some keep tokens.
-    wanted = min((int(heard.value) - 1 for _, heard in start.values("all_layers")), default=0)
+    wanted = min((int(heard.value) - 1 for _, heard in start.values("all_layers")), default=None)
     beside = any(True for _ in start.values("states_total_bytes"))
-    if layers and not beside and sum(layers) < wanted:
+    if layers and (wanted is None or (not beside and sum(layers) < wanted)):
         return False
     if layers and not _held_tokens(start) & {heard.value for _, heard in start.values("cells_asked")}:
         return False
@@ -205,6 +210,10 @@ def mixed(start: Start) -> str:
     for name, what in (("model", "models"), ("contexts", "contexts")):
         if sum(1 for _ in start.values(name)) > 1:
             return f"lines of two {what}"
+    for spellings in (_CONTEXTS, _CACHES):
+        used = {each for each in spellings if any(mark.startswith(f"{each}:") for mark, _ in start.marks)}
+        if len(used) > 1:
+            return f"lines of {' and '.join(sorted(used))}, which no release has both"
     return ""
 
 
@@ -222,6 +231,15 @@ LLAMA_CPP = Grammar(
     reopening=frozenset({"ggml_cuda_init: found", "ggml_vulkan: Found"}),
     naming=frozenset({"llama_model_loader: loaded meta data with"}),
     drafting=frozenset({"loading draft model"}),
+    order=(
+        ("using device",),
+        ("llama_model_loader",),
+        ("load_tensors",),
+        tuple(f"{part}: n_ctx" for part in _CONTEXTS),
+        (*_CACHES, *_STATES),
+        tuple(f"{part}: graph" for part in (*_CONTEXTS, "sched_reserve")),
+    ),
+    nameless=True,
     settle=settle,
     mixed=mixed,
     alone=_alone,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from .decide import Decision
-from .grammar import Grammar
+from .grammar import OUT_OF_MEMORY, Grammar
 from .lines import Line, Unpacked
 from .llama_cpp import LLAMA_CPP
 from .lmdeploy import LMDEPLOY
 from .ollama import OLLAMA
 from .sglang import SGLANG
+from .sifting import Numbered, Sifted
 from .starts import Listener, Start
 from .tensorrt_llm import TENSORRT_LLM
 from .tgi import TGI
@@ -33,15 +34,25 @@ def read(lines: Iterable[str]) -> LogReading:
 
     Of several starts the last one counts that says what its cache holds or why there is none.
     """
+    numbered = Numbered(lines)
+    heard = _heard(Unpacked().lines(numbered))
+    return _reading(heard, numbered.count) if heard else NOTHING._replace(lines=numbered.count)
+
+
+def read_text(pieces: Iterable[str]) -> LogReading:
+    """Read a log that comes in pieces, cut anywhere, as `read` does its lines; quick where few lines say anything."""
+    unpacked = Unpacked()
+    sifted = Sifted(pieces, _HINTS, unpacked.joins)
+    heard = _heard(unpacked.lines(sifted))
+    return _reading(heard, sifted.count) if heard else NOTHING._replace(lines=sifted.count)
+
+
+def _heard(lines: Iterable[Line]) -> list[Listener]:
     listeners: dict[tuple[str, str], Listener] = {}
-    unpacked = Unpacked(lines)
-    for line in unpacked:
+    for line in lines:
         for grammar, literals in _looked_for(line).values():
             _hear(listeners, grammar, line, literals)
-    heard = [listener for listener in listeners.values() if _is_its_own(listener)]
-    if not heard:
-        return NOTHING._replace(lines=unpacked.number)
-    return _reading(heard, unpacked.number)
+    return [listener for listener in listeners.values() if _is_its_own(listener)]
 
 
 def _by_hint() -> dict[str, tuple[tuple[Grammar, str], ...]]:
@@ -112,8 +123,10 @@ def _is_its_own(listener: Listener) -> bool:
     if start is None:
         return False
     shared = {"memory_bytes"} if start.refusals else set()
+    shared_words = {name for form in OUT_OF_MEMORY for name in form.names}
     own = any(set(names) - shared for names in start.heard.values())
-    return bool(own or start.printed or start.left_out or any(each.kind != "out_of_memory" for each in start.refusals))
+    left_out = any(not set(each.what.split(", ")) <= shared_words for each in start.left_out)
+    return bool(own or start.printed or left_out or any(each.kind != "out_of_memory" for each in start.refusals))
 
 
 def _drop_shared(start: Start) -> None:

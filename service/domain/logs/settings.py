@@ -56,20 +56,36 @@ class _Nested:
 
 def _members(text: str, at: int, closer: str | None) -> Iterator[tuple[str, str, bool]]:
     """Each name with its value's text, and whether the list ended behind it."""
+    quote = None
     for _ in range(_MOST):
         found = _NAME.match(text, at)
-        if found is None:
+        # Where a list was cut, another one may go on in the same line, with names written another way.
+        if found is None or quote not in {None, found["quote"]}:
             return
+        quote = found["quote"]
         stop = _end_of_value(text, found.end())
         if stop is None:
             return
         ends = text[stop] != ","
         if ends and text[stop] != closer:
             return
-        yield found["name"], text[found.end() : stop].strip(), ends
+        said = text[found.end() : stop].strip()
+        if not _is_one(said):
+            return
+        yield found["name"], said, ends
         if ends:
             return
         at = stop + 1
+
+
+def _is_one(said: str) -> bool:
+    """Whether it is one value: nothing stands behind a word, a quoted text or a bracket but the list's next sign."""
+    if " " not in said:
+        return True
+    opener = _SIGNS.search(said)
+    if opener is None or " " in said[: opener.start()]:
+        return False
+    return said[-1] == _OPENERS.get(opener[0], opener[0])
 
 
 def _end_of_value(text: str, at: int) -> int | None:

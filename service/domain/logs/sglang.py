@@ -14,7 +14,6 @@ from .forms import form
 from .grammar import OUT_OF_MEMORY, Grammar
 from .lines import Process
 from .starts import Heard, Start
-from .words import OF_A_RANK
 
 _LOGS = "public start-up logs"
 
@@ -95,6 +94,10 @@ _SIGNS = re.compile(r"[^a-z0-9]", re.ASCII)
 _DRAFTS = re.compile(r"NextN|MTP|Eagle|Draft|Medusa", re.ASCII | re.IGNORECASE)
 
 
+# Lines of which nothing is left before what they say may have lost a rank; of so many, not all have.
+_LEAST = 2
+
+
 class Pool(NamedTuple):
     """A cache that a line says was allocated."""
 
@@ -134,7 +137,7 @@ def _first_loading(start: Start, names: dict[str, list[Heard]], *, drafts: bool 
         times = names.get(name)
         if times is None:
             continue
-        if len(times) > 1:
+        if len({heard.value for heard in times}) > 1:
             names[name] = times[:1]
         else:
             start.leave_out(name, "a drafter is loaded too, and one of both is missing", times[0].line)
@@ -196,12 +199,21 @@ def _doubt(start: Start, process: Process, pool: Pool, *, drafts: bool | None) -
         return "a drafter has a cache too, and one of both is missing"
     if any(_WINDOWED.search(_SIGNS.sub("", kind.casefold())) for kind in kinds):
         return "the model's windows have a cache of their own, and what both take together is not said"
-    if drafts is None and "free_after_bytes" not in names:
+    if drafts is None and not _is_what_is_gone(names, pool):
         return "whether it is the cache of the model or of a drafter is not said"
     if _is_less_than_gone(start, names, pool):
         return "less was allocated by it than is gone; another cache is missing"
     last = max((heard.line for times in names.values() for heard in times), default=0)
     return "the log ends before it is said whether that was all of the cache" if last < pool.bytes.line else ""
+
+
+def _is_what_is_gone(names: dict[str, list[Heard]], pool: Pool) -> bool:
+    """Whether what is free before and behind the cache, in lines around its own, says that the cache lies between."""
+    after, behind = names.get("free_after_bytes", []), names.get("pool_free_bytes", [])
+    if len(after) != 1 or len(behind) != 1 or not after[0].line < pool.bytes.line < behind[0].line:
+        return False
+    rounding = 2 * (after[0].rounding + behind[0].rounding + pool.bytes.rounding)
+    return int(after[0].value) - int(behind[0].value) >= int(pool.bytes.value) - rounding
 
 
 def _is_less_than_gone(start: Start, names: dict[str, list[Heard]], pool: Pool) -> bool:
@@ -235,7 +247,12 @@ def _replicas(start: Start) -> int | None:
 
 
 def _alone(start: Start, process: Process) -> bool:
-    return not process.label and any(name in OF_A_RANK for name in start.heard.get(process, {}))
+    if process.label:
+        return False
+    if not start.bare:
+        # A rank stands in the bracket of the time, which is lost with it.
+        return start.speaks_twice(process, first=1)
+    return start.speaks_twice(process) and start.nameless_lines() > _LEAST
 
 
 def _absent() -> Mapping[str, int]:
@@ -269,6 +286,13 @@ SGLANG = Grammar(
     settings=SETTINGS,
     absent=_absent(),
     opening=frozenset({"server_args=ServerArgs"}),
+    order=(
+        ("Load weight begin",),
+        ("Load weight end",),
+        ("KV Cache is", "SWAKVPool", "Mamba Cache"),
+        ("Memory pool end",),
+        ("Capture", "max_total_num_tokens"),
+    ),
     settle=settle,
     mixed=mixed,
     alone=_alone,

@@ -23,13 +23,18 @@ CAPACITY = ("kv_capacity_tokens", "kv_cache_bytes", "blocks", "batch_total_token
 
 
 class Heard(NamedTuple):
-    """A value as it was said once; `sure` is false where a cut line would have looked the same."""
+    """A value as it was said once; `sure` is false where a cut line would have looked the same.
+
+    `since` and `until` are the releases whose line it is.
+    """
 
     value: Value
     rounding: float
     line: int
     column: int
     sure: bool
+    since: str = ""
+    until: str | None = None
 
 
 class Printed(NamedTuple):
@@ -53,8 +58,17 @@ class Start:
     refusals: list[Refusal] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    marks: set[tuple[str, str]] = field(default_factory=set)
+    marks: dict[tuple[str, str], int] = field(default_factory=dict)
+    """What was printed by whom, and first in which line."""
+    writers: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    """The numbers of the processes that a label has, in a container."""
+    bare: bool = False
+    """Whether nothing at all stands before what some line says."""
+    latest: dict[str, int] = field(default_factory=dict)
+    """The last line of each label that says anything but that the engine gives up."""
     began: bool = False
+    overlaps: bool = False
+    """Whether a start before it was not seen to its end, so that some lines may be of that."""
     _room: int = _MOST_VALUES
     drafting: bool = False
 
@@ -85,6 +99,19 @@ class Start:
             del names[name]
         else:
             times[-1] = heard
+
+    def wrote(self, process: Process, line: int, *, refusing: bool) -> None:
+        """Keep which process it was."""
+        key = (process.label, process.source)
+        if key in self.writers or len(self.writers) < _MOST_PROCESSES:
+            self.writers.setdefault(key, set()).add(process.pid)
+            if not refusing:
+                self.latest[process.label] = line
+
+    def ended(self) -> bool:
+        """Whether it was seen to its last step, or to give up."""
+        last = self.grammar.order[-1] if self.grammar.order else ()
+        return bool(self.refusals) or any(mark.startswith(last) for mark, label in self.marks if not label)
 
     def warn(self, sentence: str) -> None:
         """Say once what holds for the whole start."""
@@ -119,7 +146,7 @@ class Start:
                 if value is not None and _means(ours, value):
                     said.setdefault(ours, Said(value, printed.line, printed.process.label or None))
         given = [printed for printed in self.printed if printed.kind == "args" and printed.settings.whole]
-        if given:
+        if given and (not self.grammar.resolves or any(printed.kind == "config" for printed in self.printed)):
             for ours, value in self.grammar.absent.items():
                 said.setdefault(ours, Said(value, given[-1].line, given[-1].process.label or None))
         return said
@@ -149,6 +176,18 @@ class Start:
         """Ranks of a replica; None where the settings do not say."""
         tensor, pipeline = self.layout_of("tensor_parallel"), self.layout_of("pipeline_parallel")
         return None if tensor is None or pipeline is None else tensor * pipeline
+
+    def nameless_lines(self) -> int:
+        """How many lines have no name, whatever they say; the first of a log may have lost its own."""
+        return len({line for (_, label), line in self.marks.items() if not label and line > 1})
+
+    def speaks_twice(self, process: Process, *, first: int = 2) -> bool:
+        """Whether what only ranks say stands in several lines without a name; one may have lost the name it had.
+
+        So may the first line of a log, which does not count but where a prefix proves that it is whole.
+        """
+        names = self.heard.get(process, {})
+        return len({heard.line for name in OF_A_RANK for heard in names.get(name, ()) if heard.line >= first}) > 1
 
     def alone_somewhere(self) -> bool:
         """Whether a process that is the only rank, by its own name, says what only ranks do."""
@@ -202,6 +241,8 @@ class Listener:
         if process is None:
             start.leave_out(", ".join(form.names), "the beginning of the line is cut", line.number)
             return
+        start.wrote(process, line.number, refusing=bool(form.refuses))
+        start.bare = start.bare or line.text.startswith(literal) or line.text.lstrip().startswith(literal)
         if form.refuses:
             start.refusals.append(_refusal(form.refuses, line.number, found))
             del start.refusals[:-_MOST_TIMES]
@@ -214,9 +255,9 @@ class Listener:
             if each.name == "device":
                 continue
             if not form.refuses or each.name not in Refusal._fields:
-                self._add(start, process, each, line)
+                self._add(start, process, each, line, form)
 
-    def _add(self, start: Start, process: Process, found: Found, line: Line) -> None:
+    def _add(self, start: Start, process: Process, found: Found, line: Line, form: Form) -> None:
         if found.name in {"args", "config"}:
             if len(start.printed) < _MOST_PRINTED:
                 settings = parse(str(found.value))
@@ -226,7 +267,11 @@ class Listener:
             start.leave_out(found.name, "it is of the draft model", line.number)
             return
         sure = line.whole or not found.open
-        start.add(process, found.name, Heard(found.value, found.rounding, line.number, found.column, sure))
+        start.add(
+            process,
+            found.name,
+            Heard(found.value, found.rounding, line.number, found.column, sure, form.since, form.until),
+        )
 
     def _start(self, number: int, mark: tuple[str, str] | None = None) -> Start:
         present = self.present
@@ -234,9 +279,11 @@ class Listener:
             if present is not None and present.complete:
                 self.complete = present
             self.starts += 1
+            overlaps = present is not None and (present.overlaps or not present.ended())
             present = self.present = _next_start(self.grammar, number, present)
+            present.overlaps = overlaps
         if mark is not None:
-            present.marks.add(mark)
+            present.marks.setdefault(mark, number)
             present.began = present.began or mark[0] not in self.grammar.opening | self.grammar.reopening
         return present
 

@@ -55,6 +55,8 @@ FORMS = (
     *OUT_OF_MEMORY,
 )
 
+# Lines that were cut just behind their ranks look as if they never had one; of more than these, not all do.
+_LEAST = 3
 _CACHE = ("kv_cache_bytes", "kv_capacity_tokens", "blocks")
 
 
@@ -86,7 +88,8 @@ def _final_cache(start: Start, names: dict[str, list[Heard]], estimates: list[He
     for name in _CACHE:
         times = names.pop(name, [])
         final = [heard for heard in times if after is not None and heard.line > after]
-        if len({heard.value for heard in final}) == 1:
+        small = {heard.value for heard in times if heard not in final}
+        if len({heard.value for heard in final}) == 1 and final[0].value not in small:
             names[name] = final[:1]
         elif times:
             start.leave_out(name, "which of the caches is the one that stays is not said", times[-1].line)
@@ -100,10 +103,14 @@ def _confirm_blocks(names: dict[str, list[Heard]]) -> None:
             names["blocks"][at] = heard._replace(sure=True)
 
 
+_OF_PYTORCH = ("PyTorch backend", "memory usage profiling", "Estimated max memory", "max_seq_len=")
+_OF_AN_ENGINE = ("Loaded engine size", "Memory usage when calculating", "Number of blocks in KV cache primary")
+
+
 def mixed(start: Start) -> str:
     """Whether an engine was loaded although no engine is built for the PyTorch backend."""
-    measured = any("PyTorch backend" in mark for mark, _ in start.marks)
-    loaded = any("Loaded engine size" in mark for mark, _ in start.marks)
+    measured = any(text in mark for mark, _ in start.marks for text in _OF_PYTORCH)
+    loaded = any(text in mark for mark, _ in start.marks for text in _OF_AN_ENGINE)
     return "lines of an engine and of the PyTorch backend" if measured and loaded else ""
 
 
@@ -131,11 +138,12 @@ TENSORRT_LLM = Grammar(
     worth=("max_num_requests=", "Allocated", "kv cache", "KV cache", "per block", "engine size", "profiling"),
     forms=FORMS,
     opening=frozenset({"TensorRT-LLM version:", "TensorRT LLM version:", "Using LLM with PyTorch backend"}),
+    order=(("Loaded engine size",), ("Memory usage when calculating",), ("Number of blocks",)),
     settle=settle,
     mixed=mixed,
     synced=False,
     labelled=("rank",),
-    alone=lambda start, process: not process.label and _once(start),
+    alone=lambda start, process: not process.label and start.nameless_lines() > _LEAST and _once(start),
 )
 
 

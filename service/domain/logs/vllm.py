@@ -80,9 +80,14 @@ FORMS = (
     form("Estimated CUDA graph memory: {graph_estimate_bytes:gib} total", "0.19.0", _LOGS),
     form("CUDA graph pool memory: {graph_bytes:gib} (actual), {:gib} (estimated){*}", "0.19.0", _LOGS),
     form("Graph capturing finished in {:number} sec[ond]s, took {graph_bytes:gib}", "0.6.0", _LOGS),
-    form("# GPU blocks: {blocks:count}[, # CPU blocks: {:count}]", "0.2.0", _LOGS, "0.8.2"),
+    form("# GPU blocks: {blocks:count}[, # CPU blocks: {host_blocks:count}]", "0.2.0", _LOGS, "0.10.2"),
     *(
-        form(f"# {device} blocks: {{blocks:count}}, # CPU blocks: {{:count}}", "0.7.0", "executor_base.py", "0.10.2")
+        form(
+            f"# {device} blocks: {{blocks:count}}, # CPU blocks: {{host_blocks:count}}",
+            "0.7.0",
+            "executor_base.py",
+            "0.10.2",
+        )
         for device in ("cuda", "rocm", "xpu", "hpu", "CUDA")
     ),
     form(
@@ -155,7 +160,7 @@ _USUAL_BLOCK = 16
 
 def settle(start: Start) -> None:
     """Put together what ranks said of one cache, confirm block counts, and read a cache below zero as a refusal."""
-    world = 1 if start.alone_somewhere() else start.world()
+    world = start.world() or (1 if start.alone_somewhere() else None)
     once_a_rank = not _is_old_core(start) and before(start.version(), _ONE_RANK_A_LINE_UNTIL) is not False
     for name in _OF_EVERY_RANK:
         for process, names in start.heard.items():
@@ -181,7 +186,7 @@ def _least_of_ranks(start: Start, process: Process, name: str, world: int | None
 
 def _is_old_core(start: Start) -> bool:
     """Whether it is the core that counts blocks and prints them once, with those of the host beside them."""
-    return any(heard.sure for _, heard in start.values("blocks"))
+    return any(True for _ in start.values("host_blocks"))
 
 
 def _is_new_core(start: Start) -> bool:
@@ -221,23 +226,31 @@ def _said_by_first(start: Start, name: str) -> bool:
 def _alone(start: Start, process: Process) -> bool:
     if process.label:
         return process.label.startswith("EngineCore")
-    return _is_new_core(start)
+    return _is_new_core(start) and start.speaks_twice(process)
+
+
+_OLD_CORE = ("an LLM engine", "V0 LLM engine", "The model's max seq len")
 
 
 def mixed(start: Start) -> str:
     """Whether lines of both cores are here, or of two lengths that an engine was started for."""
-    old = any("an LLM engine" in mark or "V0 LLM engine" in mark for mark, _ in start.marks)
-    new = _is_new_core(start) or any(process.label.startswith("EngineCore") for process in start.heard)
+    old = any(text in mark for mark, _ in start.marks for text in _OLD_CORE)
+    new = any("V1 LLM engine" in mark for mark, _ in start.marks) or _is_new_core(start)
+    new = new or any(process.label.startswith("EngineCore") for process in start.heard)
     counted = any("blocks:" in mark for mark, _ in start.marks)
-    if (old and new) or (counted and _is_new_core(start)):
+    if (old and new) or (counted and _is_new_core(start)) or (new and _is_old_core(start)):
         return "lines of the old core and of the new one"
+    engines = {label for label, _ in start.writers if label.startswith("EngineCore")}
+    if "EngineCore" in engines and len(engines) > 1:
+        return "lines of an engine with a number and of one without"
     named = {printed.process.label.startswith("EngineCore") for printed in start.printed if printed.kind == "config"}
-    if named == {False} and any(process.label.startswith("EngineCore") for process in start.heard):
+    if False in named and any(process.label.startswith("EngineCore") for process in start.heard):
         return "lines of engines with and without a name"
     asked = start.setting("max_seq_len")
     lengths = {heard.value for _, heard in start.values("concurrency_context_tokens") if heard.sure}
     if isinstance(asked, int) and not isinstance(asked, bool):
         lengths.add(asked)
+    lengths |= {refusal.context_limit_tokens for refusal in start.refusals if refusal.context_limit_tokens}
     if len(lengths) > 1:
         return f"it was started for {' and '.join(str(length) for length in sorted(lengths, key=int))} tokens"
     return ""
@@ -269,8 +282,15 @@ VLLM = Grammar(
     forms=FORMS,
     settings=SETTINGS,
     absent={"tensor_parallel": 1, "pipeline_parallel": 1, "data_parallel": 1},
+    resolves=True,
     opening=frozenset({"vLLM API server version", "args: Namespace", "non-default args:"}),
     naming=_CONFIGS,
+    order=(
+        ("Loading model weights took", "Model loading took"),
+        ("the current vLLM instance", "model weights take", "Memory profiling", "Available KV cache", "Estimated CUDA"),
+        ("# GPU blocks", "GPU KV cache size", "Maximum concurrency"),
+        ("Graph capturing finished", "CUDA graph pool"),
+    ),
     settle=settle,
     mixed=mixed,
     said_by_first=_said_by_first,

@@ -3,12 +3,14 @@
 import random
 import time
 from collections.abc import Callable
+from itertools import islice
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.domain.logs import LogReading, Said, read
+from tests.domain.logs.damaging import cases
 from tests.domain.logs.samples import SAMPLES, Sample
 
 # A log of several starts says something else where the last one is missing.
@@ -204,3 +206,11 @@ def test_a_long_line_takes_no_longer_than_it_is_long(name: str) -> None:
 
     # Four times as long; a search that goes back would take sixteen times.
     assert min(seconds(whole) for _ in range(2)) < 10 * min(seconds(half) for _ in range(2)) + 0.05
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_a_damaged_log_says_is_what_one_whole_log_says(seed: int) -> None:
+    """A sample of what `python -m tests.domain.logs.fuzzing` does at length."""
+    found = [(case.how, [sample.name for sample in case.of], case.wrong()) for case in islice(cases(seed), 100)]
+
+    assert [lies for lies in found if lies[2]] == []

@@ -83,8 +83,13 @@ class TestSglang:
     def test_releases_without_the_memory_used_have_only_to_go_down(self) -> None:
         end = self.END.format(kind="X").replace(", mem usage=5.00 GB", "")
 
-        assert said(read([self.BEGIN, end]), "free_before_bytes") == 20 * GIB
-        assert said(read([self.BEGIN.replace("20", "10"), end]), "free_before_bytes") is None
+        lines = ["", *(f"[2025-01-01 00:00:00] {line}" for line in (self.BEGIN, end))]
+
+        assert said(read(lines), "free_before_bytes") == 20 * GIB
+        assert said(read([line.replace("=20.00", "=10.00") for line in lines]), "free_before_bytes") is None
+
+    def test_a_lone_line_without_a_rank_may_have_lost_it(self) -> None:
+        assert said(read(["", self.BEGIN, "Load weight end. cut"]), "free_before_bytes") is None
 
     def test_settings_without_a_word_of_drafts_have_none(self) -> None:
         lines = ["server_args=ServerArgs(model_path='m', tp_size=1, pp_size=1, dp_size=1)", *self.lines()[1:]]

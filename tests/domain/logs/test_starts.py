@@ -38,10 +38,10 @@ def test_a_lone_engine_is_its_only_rank() -> None:
 
 def test_the_smallest_cache_decides_and_the_other_figures_are_of_its_rank() -> None:
     reading = start(
-        worker(0, "Available KV cache memory: 3.00 GiB"),
-        worker(1, "Available KV cache memory: 2.00 GiB"),
         worker(0, "Model loading took 5.0 GiB memory and 1.0 seconds"),
         worker(1, "Model loading took 6.0 GiB memory and 1.0 seconds"),
+        worker(0, "Available KV cache memory: 3.00 GiB"),
+        worker(1, "Available KV cache memory: 2.00 GiB"),
         ranks=2,
     )
 
@@ -253,3 +253,93 @@ def test_out_of_memory_beside_two_engines_is_nobodys() -> None:
     mixed = start(core(words), core("Initial free memory: 3.0 GiB; Requested memory: 0.9 (util), 2.0 GiB"), sglang)
     assert mixed.refusal is None
     assert "memory_bytes" not in mixed.said
+
+
+def unnamed(text: str) -> str:
+    return f"INFO 01-01 00:00:00 [x.py:1] {text}"
+
+
+def opening(version: str, length: int = 8192) -> str:
+    return VLLM.format(pid=1, version=version, length=length, ranks=1).partition(") ")[2]
+
+
+class TestTwoStartsOfWhichNoneNamesItself:
+    """The one begins while the other has not been seen to its end."""
+
+    def test_what_an_engine_says_last_may_be_of_the_one_before(self) -> None:
+        lines = [
+            opening("0.9.0"),
+            unnamed("GPU KV cache size: 32 tokens"),
+            opening("0.9.1"),
+            unnamed("GPU KV cache size: 64 tokens"),
+            unnamed("Graph capturing finished in 20 secs, took 1.44 GiB"),
+        ]
+
+        reading = read(lines)
+
+        assert said(reading, "graph_bytes") is None
+        assert "earlier" in reasons(reading, "graph_bytes")
+
+    def test_it_is_its_own_where_the_one_before_had_come_to_its_end(self) -> None:
+        lines = [
+            opening("0.9.0"),
+            unnamed("GPU KV cache size: 32 tokens"),
+            unnamed("Graph capturing finished in 20 secs, took 1.44 GiB"),
+            opening("0.9.1"),
+            unnamed("Model loading took 5.0 GiB memory and 1.0 seconds"),
+            unnamed("GPU KV cache size: 64 tokens"),
+            unnamed("Graph capturing finished in 20 secs, took 1.00 GiB"),
+        ]
+
+        assert said(read(lines), "graph_bytes") == GIB
+
+    def test_a_reason_to_give_up_may_be_of_the_one_before(self) -> None:
+        lines = [
+            opening("0.9.0"),
+            opening("0.9.1"),
+            unnamed("GPU KV cache size: 64 tokens"),
+            unnamed(
+                "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of"
+                " 23.53 GiB of which 1.20 GiB is free."
+            ),
+        ]
+
+        assert read(lines).refusal is None
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        # No engine that found too little memory free had loaded its weights.
+        [
+            core("Model loading took 5.0 GiB memory and 1.0 seconds"),
+            core(
+                "ValueError: Free memory on device (1.0/79.19 GiB) on startup is less than desired GPU memory"
+                " utilization (0.9, 71.27 GiB)."
+            ),
+        ],
+        # Nor does one that has no room for its cache say how many tokens it holds.
+        [
+            core("GPU KV cache size: 32 tokens"),
+            core("ValueError: No available memory for the cache blocks."),
+        ],
+        # The room it lacks is the room it said that it has.
+        [
+            core("Available KV cache memory: 2.00 GiB"),
+            core(
+                "ValueError: To serve at least one request with the models's max seq len (8192), (24.00 GiB KV cache is"
+                " needed, which is larger than the available KV cache memory (10.91 GiB)."
+            ),
+        ],
+        # Memory is counted before the cache is made of it.
+        [core("Available KV cache memory: 2.00 GiB"), core("Model loading took 5.0 GiB memory and 1.0 seconds")],
+        # One process, of two numbers.
+        [core("Available KV cache memory: 2.00 GiB", pid=2)],
+        [core("Available KV cache memory: 2.00 GiB").replace("EngineCore", "EngineCore_DP0")],
+    ],
+)
+def test_lines_that_no_start_has_together_are_of_two(lines: list[str]) -> None:
+    reading = start(*lines)
+
+    assert (reading.said, reading.refusal) == ({}, None)
+    assert any("two starts are mixed" in each.reason for each in reading.left_out)
