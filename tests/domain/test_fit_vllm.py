@@ -27,7 +27,7 @@ def test_it_works(ask_fit: Ask) -> None:
     assert answer["max_concurrency"] == answer["blocks"] / 512
     assert answer["question"]["memory_basis"] == "visible"
     assert answer["question"]["max_sequences_limit"] == 1024
-    assert {"reserve.sampler", "reserve.graphs", "outside_budget"} <= parts(answer).keys()
+    assert {"reserve.activations", "reserve.graphs", "outside_budget"} <= parts(answer).keys()
 
 
 def test_a_logged_start_comes_out_within_a_percent(ask_fit: Ask) -> None:
@@ -117,7 +117,7 @@ def test_utilization_above_what_is_free_does_not_start(ask_fit: Ask) -> None:
 
 def test_traffic_asks_the_same_engine(ask_traffic: Ask) -> None:
     answer = ask_traffic(**H100)
-    assert answer["batch_size"] == 54
+    assert answer["batch_size"] == 55
     assert answer["engine"]["name"] == "vllm"
     assert answer["fits"] is True
 

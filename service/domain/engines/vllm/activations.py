@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.engines.vllm.rules import at_capability
+from service.domain.engines.vllm.setting import has_states
 from service.domain.engines.vllm.shapes import widths_of
 from service.domain.units import ceil_div, whole
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _WIDE_BYTES, _HALF_BYTES = 4, 2
 _LATENT_TOKENS, _LATENT_LENGTHS, _LATENT_BLOCKS = 65536, 8, 4
 _NO_WORKSPACE = 0
+_UNFILTERED = "unfiltered"
 
 
 class Peak(NamedTuple):
@@ -38,7 +40,8 @@ def peak_of(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last: b
     if not last:
         return Peak(forward, 0, 0, kept)
     beside = hidden + 2 * wide * batch.profiled * shape.hidden
-    return Peak(forward, _logits(setting, rules, batch.profiled, wide), beside, kept)
+    _, method = sampler_of(setting, rules)
+    return Peak(forward, _logits(setting, method, batch.profiled, wide), beside, kept)
 
 
 def _workspaces(setting: Setting, rules: Rules) -> int:
@@ -56,17 +59,37 @@ def element_bytes(setting: Setting) -> int:
     return _WIDE_BYTES if setting.weights.name == "fp32" else _HALF_BYTES
 
 
+def second_runner(setting: Setting, rules: Rules) -> bool:
+    """Whether the newer of two model runners takes the model."""
+    architecture, rule = setting.model.architecture, rules.runner
+    if rule.second in {"none", "all"}:
+        return rule.second == "all"
+    if architecture.model_type in rule.model_types:
+        return True
+    return rule.second == "plain" and not architecture.experts[0] and not has_states(architecture)
+
+
 def sampler_of(setting: Setting, rules: Rules) -> tuple[str, SamplerMethod]:
-    """The sampler that runs: the one asked for, or the release's own."""
-    name = setting.asked.sampler_backend or rules.sampler
+    """The sampler that the pass runs: the second runner's own, the one asked for, or the release's."""
+    if rules.runner.sampling is not None and second_runner(setting, rules):
+        return _UNFILTERED, rules.runner.sampling
+    name = setting.asked.sampler_backend or rules.sampler.method
     return name, rules.constants.methods[name]
 
 
-def _logits(setting: Setting, rules: Rules, sequences: int, wide: int) -> int:
+def installed_sampler(setting: Setting, rules: Rules) -> str | None:
+    """What samples in place of the release's where its library is installed, which nobody has said."""
+    named = setting.asked.sampler_backend or second_runner(setting, rules)
+    return None if named else rules.sampler.installed
+
+
+def _logits(setting: Setting, method: SamplerMethod, sequences: int, wide: int) -> int:
     """Bytes of one sampling step over the whole vocabulary: logits are gathered on every rank."""
-    _, method = sampler_of(setting, rules)
-    vocabulary = setting.model.architecture.vocabulary_size
+    vocabulary, tensor = setting.model.architecture.vocabulary_size, setting.layout.tensor
     element = method.element_bytes if wide == _HALF_BYTES else method.narrow_element_bytes
+    if tensor > 1:
+        # A rank holds its own share beside what it is sent, and a copy of that in the order of words.
+        element = max(element, wide * (2 + 1 / tensor))
     return whole(element * sequences * vocabulary) + _WIDE_BYTES * vocabulary * min(method.buffer_rows, sequences)
 
 

@@ -28,6 +28,7 @@ from service.domain.engines.vllm.rules import (
     RunnerRule,
     RuntimeRule,
     SamplerMethod,
+    SamplerRule,
     Shares,
     Span,
     Tier,
@@ -52,7 +53,7 @@ class CoreTopics:
 
     batch: Dated[BatchRule]
     paging: Dated[PagingRule]
-    sampler: Dated[str]
+    sampler: Dated[SamplerRule]
     experts: Dated[ExpertsRule]
     runtime: Dated[RuntimeRule]
     links: Dated[LinkRule]
@@ -159,10 +160,10 @@ def from_facts(entry: Entry) -> VllmEngine:
 
 def _topics(facts: Mapping[str, Any]) -> Topics:
     return Topics(
-        engine=dated(facts["engine"], lambda row: made(EngineRule, row)),
+        engine=dated(facts["engine"], _engine),
         utilization=dated(facts["utilization"], lambda row: float(row["fraction"])),
         blocks=dated(facts["blocks"], _blocks),
-        runner=dated(facts["runner"], lambda row: made(RunnerRule, row, model_types=_texts(row, "model_types"))),
+        runner=dated(facts["runner"], _runner),
         graphs=dated(facts["graphs"], lambda row: bool(row["subtracted"])),
         paddings=dated(facts["weights"]["padding"], lambda row: made(Padding, row)),
         cores={core: _core(facts, core) for core in _CORES},
@@ -173,11 +174,20 @@ def _core(facts: Mapping[str, Any], core: str) -> CoreTopics:
     return CoreTopics(
         batch=dated(facts["batch"][core], _batch),
         paging=dated(facts["paging"][core], lambda row: made(PagingRule, row, windows=str(row["windows"]).lower())),
-        sampler=dated(facts["sampler"]["used"][core], lambda row: str(row["method"])),
+        sampler=dated(facts["sampler"]["used"][core], lambda row: made(SamplerRule, row)),
         experts=dated(facts["experts"][core], lambda row: made(ExpertsRule, row)),
         runtime=dated(facts["runtime"][core], lambda row: RuntimeRule(Span(*row["bytes"]), bool(row["counts_others"]))),
         links=dated(facts["communication"][core], lambda row: made(LinkRule, row, span=Span(*row["bytes"]))),
     )
+
+
+def _engine(row: Mapping[str, Any]) -> EngineRule:
+    return made(EngineRule, row, falls_back_for_formats=_texts(row, "falls_back_for_formats"))
+
+
+def _runner(row: Mapping[str, Any]) -> RunnerRule:
+    sampling = made(SamplerMethod, row["sampling"], buffer_rows=0) if "sampling" in row else None
+    return made(RunnerRule, row, model_types=_texts(row, "model_types"), sampling=sampling)
 
 
 def _batch(row: Mapping[str, Any]) -> BatchRule:

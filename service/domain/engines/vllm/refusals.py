@@ -38,7 +38,8 @@ def core_of(setting: Setting, release: ReleaseRules) -> str:
     )
     wide = rule.falls_back_for_32_bits and setting.weights.name == "fp32"
     states = rule.falls_back_for_states and has_states(setting.model.architecture)
-    return "v0" if below or wide or states else rule.core
+    form = setting.weights.name in rule.falls_back_for_formats
+    return "v0" if below or wide or states or form else rule.core
 
 
 def check(setting: Setting, release: ReleaseRules, rules: Rules) -> tuple[Refusal, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from service.domain.engines.vllm.activations import Peak, peak_of, sampler_of
+from service.domain.engines.vllm.activations import Peak, installed_sampler, peak_of, sampler_of, second_runner
 from service.domain.engines.vllm.pages import unpaged_state_bytes
 from service.domain.engines.vllm.rules import NOTHING, Shares, Span
 from service.domain.engines.vllm.setting import has_latent, has_states
@@ -102,16 +102,6 @@ def _size(part: Part) -> int:
     return part.span.middle
 
 
-def second_runner(setting: Setting, rules: Rules) -> bool:
-    """Whether the newer of two model runners takes the model."""
-    architecture, rule = setting.model.architecture, rules.runner
-    if rule.second in {"none", "all"}:
-        return rule.second == "all"
-    if architecture.model_type in rule.model_types:
-        return True
-    return rule.second == "plain" and not architecture.experts[0] and not has_states(architecture)
-
-
 def spread(size: int, less: float, more: float) -> Span:
     """A size that may be smaller or larger by those shares of it."""
     return Span(size - whole(size * less), size, size + whole(size * more))
@@ -131,9 +121,17 @@ def _activations(peak: Peak, rules: Rules, batch: Batch, setting: Setting) -> tu
         Part(
             "sampler",
             spread(peak.sampler, method.spread, method.spread),
-            f"{name} sampler, {batch.profiled:,} sequences x {vocabulary:,} words x {method.element_bytes:g} B",
+            f"{name} sampler, {batch.profiled:,} sequences x {vocabulary:,} words x {method.element_bytes:g} B"
+            + _otherwise(setting, rules),
         ),
     )
+
+
+def _otherwise(setting: Setting, rules: Rules) -> str:
+    other = installed_sampler(setting, rules)
+    if other is None:
+        return ""
+    return f"; where {other} is installed it samples with {rules.constants.methods[other].element_bytes:g} B"
 
 
 def _pass_shares(setting: Setting, rules: Rules) -> Shares:

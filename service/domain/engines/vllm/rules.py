@@ -36,6 +36,7 @@ class EngineRule:
     falls_back_for_narrow_cache_below_capability: float = 0.0
     falls_back_for_32_bits: bool = False
     falls_back_for_states: bool = False
+    falls_back_for_formats: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,14 @@ class SamplerMethod:
 
 
 @dataclass(frozen=True, slots=True)
+class SamplerRule:
+    """What samples by default; `installed` is what does instead where its library happens to be installed."""
+
+    method: str
+    installed: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ExpertsRule:
     """Whether the buffers of expert layers outlive the pass, and the tokens of one of its chunks.
 
@@ -145,11 +154,15 @@ class ExpertsRule:
 
 @dataclass(frozen=True, slots=True)
 class RunnerRule:
-    """Which models the second runner takes (`none`, `named`, `plain` or `all`), and whether it estimates graphs."""
+    """Which models the second runner takes (`none`, `named`, `plain` or `all`), and whether it estimates graphs.
+
+    Its profiled pass draws from the logits alone, whatever sampler is to run; `sampling` is that pass's peak.
+    """
 
     second: str
     estimates_graphs: bool
     model_types: tuple[str, ...] = ()
+    sampling: SamplerMethod | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +273,7 @@ class Rules:
     batch: BatchRule
     blocks: BlockRule
     paging: PagingRule
-    sampler: str
+    sampler: SamplerRule
     experts: ExpertsRule
     runner: RunnerRule
     runtime: RuntimeRule

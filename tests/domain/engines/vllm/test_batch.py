@@ -21,7 +21,10 @@ MODEL = "llama-3.1-8b-instruct"
         ("0.19.1", "l40s", 2048, 256),
         ("0.19.1", "b200-sxm-180gb", 8192, 1024),
         ("0.28.0", "b200-sxm-180gb", 16384, 1024),
-        ("0.31.0", "gb10-dgx-spark", 8192, 1024),
+        # The driver does not tell this device's memory, so that it falls into the last tier.
+        ("0.8.5", "gb10-dgx-spark", 2048, 256),
+        ("0.13.0", "gb10-dgx-spark", 2048, 256),
+        ("0.31.0", "gb10-dgx-spark", 2048, 256),
         ("0.33.0", "gb10-dgx-spark", 2048, 256),
     ],
 )

@@ -85,6 +85,7 @@ def assumed(quote: Hold, setting_of: SettingOf, **question: object) -> str:
         (MODEL, "vLLM 0.33.0, V1 core, batches of 8,192 tokens and 1,024 sequences, blocks of 16 tokens"),
         ({**MODEL, "engine_version": "0.19.1"}, "lies between 0.19.0 and 0.20.0"),
         ({**MODEL, "engine_version": "0.8.5", "weight_dtype": "fp32"}, "falls back to its older core"),
+        ({**MODEL, "engine_version": "0.8.5", "weight_dtype": "q8_0"}, "falls back to its older core"),
         ({"model": MODEL["model"], "memory_bytes": 80 * GIB}, "quoted as an older device without NVLink"),
         ({"model": "gemma-3-27b-it", "gpu": "h100-sxm-80gb"}, "8 places that no layer fills"),
     ],

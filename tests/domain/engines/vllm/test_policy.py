@@ -102,3 +102,8 @@ def dated(facts: object) -> "list[dict[str, Any]]":
         return []
     below = [rule for value in facts.values() for rule in dated(value)]
     return [facts, *below] if "since" in facts else below
+
+
+@pytest.mark.parametrize("version, size", [("0.20.0", "shared"), ("0.20.2", "concurrency"), ("0.33.0", "concurrency")])
+def test_the_printed_tokens_follow_concurrency_from_one_release_on(engine: VllmEngine, version: str, size: str) -> None:
+    assert engine.release(version).cores["v1"].paging.printed_size == size

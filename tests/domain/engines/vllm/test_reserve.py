@@ -49,20 +49,47 @@ def test_activations_and_sampler_are_those_of_public_logs(quote: Hold, question:
     assert gib(quote(**question), "activations", "sampler") == pytest.approx(logged, abs=0.012)
 
 
-@pytest.mark.parametrize("version, element_bytes", [("0.15.1", 38), ("0.17.0", 14 + 4 * 132 / 1024), ("0.33.0", 14)])
+@pytest.mark.parametrize("version, element_bytes", [("0.15.1", 38), ("0.17.0", 14 + 4 * 132 / 1024), ("0.22.0", 14)])
 def test_a_sampler_takes_what_its_method_keeps_of_every_word(quote: Hold, version: str, element_bytes: float) -> None:
     held = quote(**MODEL, engine_version=version)
     assert gib(held, "sampler") * GIB == pytest.approx(element_bytes * 1024 * 128256)
 
 
 def test_a_sampler_may_be_chosen(quote: Hold) -> None:
-    held = quote(**MODEL, engine_version="0.33.0", sampler_backend="sort")
+    held = quote(**MODEL, engine_version="0.20.0", sampler_backend="sort")
     assert gib(held, "sampler") * GIB == 38 * 1024 * 128256
+
+
+SAMPLED = {**MODEL, "max_batched_tokens": 1024, "max_sequences_limit": 1024}
+
+
+@pytest.mark.parametrize("version, element_bytes", [("0.25.1", 6), ("0.26.0", 2), ("0.28.0", 2), ("0.33.0", 2)])
+def test_the_second_runner_profiles_logits_that_nobody_filters(quote: Hold, version: str, element_bytes: float) -> None:
+    for backend in (None, "sort", "flashinfer"):
+        held = quote(**SAMPLED, engine_version=version, sampler_backend=backend)
+        assert gib(held, "sampler") * GIB == element_bytes * 1024 * 128256
+
+
+def test_gathered_logits_are_held_with_a_rank_s_own_and_their_copy(quote: Hold) -> None:
+    held = quote(**SAMPLED, engine_version="0.33.0", tensor_parallel=4)
+    assert gib(held, "sampler") * GIB == (2 / 4 + 2 + 2) * 1024 * 128256
+
+
+@pytest.mark.parametrize(
+    "version, said", [("0.7.3", False), ("0.9.2", True), ("0.11.0", True), ("0.12.0", False), ("0.19.1", False)]
+)
+def test_a_sampler_that_depends_on_what_is_installed_says_so(quote: Hold, version: str, said: bool) -> None:
+    note = next(p.note for p in quote(**MODEL, engine_version=version).parts if p.name == "sampler")
+    assert ("where flashinfer is installed it samples with 14 B" in note) is said
+    if said:
+        asked = quote(**MODEL, engine_version=version, sampler_backend="sort")
+        assert "installed" not in next(p.note for p in asked.parts if p.name == "sampler")
 
 
 @pytest.mark.parametrize("tensor", [2, 4, 8])
 def test_tensor_parallelism_does_not_divide_the_sampler(quote: Hold, tensor: int) -> None:
-    assert gib(quote(**MODEL, tensor_parallel=tensor), "sampler") == gib(quote(**MODEL), "sampler")
+    asked = {**MODEL, "engine_version": "0.22.0"}
+    assert gib(quote(**asked, tensor_parallel=tensor), "sampler") == gib(quote(**asked), "sampler")
 
 
 def test_the_larger_of_pass_and_sampler_is_subtracted_and_not_both(quote: Hold) -> None:
@@ -84,7 +111,7 @@ def test_expert_buffers_outlive_the_pass_from_one_release_on(quote: Hold, versio
 
 
 def test_only_the_last_stage_samples(quote: Hold) -> None:
-    first, last = quote(**MODEL, pipeline_parallel=2).ranks
+    first, last = quote(**MODEL, engine_version="0.22.0", pipeline_parallel=2).ranks
     assert "sampler" not in {part.name for part in first.reserve.parts}
     assert "sampler" in {part.name for part in last.reserve.parts}
 
@@ -160,7 +187,7 @@ def test_pictures_are_held_while_the_language_model_is_profiled(quote: Hold) -> 
 
 
 def test_a_budget_for_pictures_may_be_given(quote: Hold) -> None:
-    asked = {"model": "gemma-3-27b-it", "gpu": "h100-sxm-80gb"}
+    asked = {"model": "gemma-3-27b-it", "gpu": "h100-sxm-80gb", "engine_version": "0.20.0"}
     less, more = (gib(quote(**asked, encoder_budget_tokens=n), "encoder") for n in (1024, 8192))
     assert more == pytest.approx(8 * less)
 
@@ -171,7 +198,8 @@ def test_another_vendors_runtime_is_its_own(quote: Hold) -> None:
 
 
 def test_a_device_that_shares_its_memory_with_the_host_is_less_certain(quote: Hold) -> None:
-    asked = {"model": MODEL["model"], "engine_version": "0.19.1", "memory_utilization": 0.5}
+    batch = {"max_batched_tokens": 2048, "max_sequences_limit": 256}
+    asked = {"model": MODEL["model"], "engine_version": "0.19.1", "memory_utilization": 0.5, **batch}
     shared, own = (quote(gpu=gpu, **asked).rank.reserve for gpu in ("gb10-dgx-spark", "h100-sxm-80gb"))
     assert shared.more > own.more + 2 * GIB
     assert shared.less == pytest.approx(own.less, rel=0.01)
