@@ -1,7 +1,8 @@
 """What a measurement is taken for: usable, not yet understood, or impossible (design, section 5).
 
 A row is the plain document that the contract names, already read and in its normal form. Judging is a pure function of
-the row, the moment it arrived and the catalog, so that it can be done again whenever the catalog has learned something.
+the row, when and from whom it arrived, the catalog and who is trusted, so that it can be done again whenever one of
+them changes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from service.domain.errors import QuoteError
 from service.domain.measurement_checks import CHECKS
 from service.domain.measurement_physics import Bench, Doubt, impossible_memory
 from service.domain.model import from_config
+from service.domain.trust import NOBODY_DISTRUSTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from service.domain.model import Model
     from service.domain.precision import NumberFormat
     from service.domain.question import Catalog
+    from service.domain.trust import Distrust
 
 RULES = 2
 """Counts up when the checks change: what was stored before is then judged again."""
@@ -78,10 +81,11 @@ class Judgement(NamedTuple):
 class Lookups:
     """What rows name, looked up in one catalog and remembered: an upload names the same few things a thousand times."""
 
-    __slots__ = ("_catalog", "_kept", "_made")
+    __slots__ = ("_catalog", "_kept", "_made", "distrust")
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, distrust: Distrust = NOBODY_DISTRUSTED) -> None:
         """Begin with nothing looked up."""
+        self.distrust = distrust
         self._catalog = catalog
         self._kept: dict[tuple[str, str], Any] = {}
         self._made: dict[Hashable, Any] = {}
@@ -158,13 +162,14 @@ def measured_at(row: Mapping[str, Any]) -> datetime:
     return datetime.fromisoformat(row["measured_at"])
 
 
-def judge(row: Mapping[str, Any], received_at: datetime, lookups: Lookups) -> Judgement:
-    """What a valid row is taken for by the catalog of `lookups`."""
+def judge(row: Mapping[str, Any], received_at: datetime, lookups: Lookups, token_id: str = "") -> Judgement:
+    """What a valid row that came with that token is taken for by the catalog of `lookups`."""
     gpu, model = _gpu(row, lookups), _model(row, lookups)
     device = None if isinstance(gpu, Doubt) else gpu
     shape = None if isinstance(model, Doubt) else model
     ids = (device.id if device else None), (shape.id if shape else None)
-    wrong = _impossible(row, received_at, device, shape, lookups)
+    distrusted = lookups.distrust.against(row.get("probe_id") or "", token_id, received_at)
+    wrong = distrusted or _impossible(row, received_at, device, shape, lookups)
     if wrong is not None:
         return Judgement(Verdict.QUARANTINED, wrong, *ids)
     doubt = _doubt(row, gpu, model, lookups)

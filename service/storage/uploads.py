@@ -17,7 +17,7 @@ _MINUTE: Final = 60
 
 
 class StaleCatalogError(Exception):
-    """Rows were judged by an older catalog than that which the stored ones were: judge them again."""
+    """Rows were judged by an older catalog, or older decisions on senders, than stored ones: judge them again."""
 
 
 class OverBudgetError(Exception):
@@ -54,7 +54,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """Rows of one request, each id once, judged by the catalog of `catalog_revision`.
+    """Rows of one request, each id once, judged by the catalog of `catalog_revision` and by who was trusted then.
 
     `rows_sent` and `bytes_sent` count everything that came, also what is not stored, and `charge` says whether they are
     still to be taken from the token's budget. `names` are the names that the rows use and where they lead.
@@ -65,6 +65,7 @@ class Upload:
     received_at: datetime
     clock_skew_seconds: float | None
     catalog_revision: int
+    trust_revision: int
     rows: Sequence[NewRow]
     names: Sequence[Name]
     rows_sent: int
