@@ -22,6 +22,7 @@ from service.storage.measurement_writes import JUDGING_LOCK
 from service.storage.snapshot import Snapshot
 from service.storage.tables import LearningQueue, Measurement, MeasurementName, MeasurementProbe, MeasurementState
 from service.storage.trust import trust_revision
+from service.storage.uploads import UNHEARD
 
 ROWS_AT_ONCE: Final = 500
 _SECONDS: Final = 0.5
@@ -59,16 +60,20 @@ def _is_current(state: MeasurementState | None, snapshot: Snapshot) -> bool:
 
 def _mark_names(session: Session, state: MeasurementState | None, snapshot: Snapshot) -> None:
     since = state.catalog_revision if state else 0
-    formats = (snapshot.by_id(CatalogKind.DTYPE, entry_id) for entry_id in snapshot.ids(CatalogKind.DTYPE))
-    # Any model's cache may be kept in a format that changed.
-    all_models = any(entry is not None and entry.revision > since for entry in formats)
+    # Any model's cache may be kept in a format that changed, and be served by a command of an engine that did.
+    all_models = any(_changed_since(snapshot, kind, since) for kind in (CatalogKind.DTYPE, CatalogKind.ENGINE))
     everything = state is None or state.rules != RULES
     for name in session.scalars(select(MeasurementName)):
         entry_id, entry_revision = leads_to(snapshot, name.kind, name.name)
-        moved = (entry_id, entry_revision) != (name.entry_id, name.entry_revision)
+        moved = (entry_id, entry_revision) != (name.entry_id, name.entry_revision) or name.name == UNHEARD
         if moved or everything or (all_models and name.kind == CatalogKind.MODEL):
             name.entry_id, name.entry_revision = entry_id, entry_revision
             name.pending, name.done_at, name.done_seq = True, None, 0
+
+
+def _changed_since(snapshot: Snapshot, kind: CatalogKind, since: int) -> bool:
+    entries = (snapshot.by_id(kind, entry_id) for entry_id in snapshot.ids(kind))
+    return any(entry is not None and entry.revision > since for entry in entries)
 
 
 def settle_some(sessions: sessionmaker[Session], snapshot: Snapshot, seconds: float = _SECONDS) -> bool:
@@ -134,8 +139,10 @@ def judge_again(session: Session, rows: Sequence[Any], lookups: Lookups) -> None
     """Judge rows of JUDGED_COLUMNS, and write down what moved: verdicts, probes' counts, and what is to be learned."""
     moved: list[dict[str, Any]] = []
     deltas: dict[tuple[UUID, str], int] = {}
-    for seq, probe_id, received_at, _, verdict, detail, content, token_id in rows:
+    for seq, probe_id, received_at, _, verdict, detail, content, token_id, model_name in rows:
         judged = judge(json.loads(content), received_at, lookups, token_id)
+        if model_name == UNHEARD and judged.model_id is not None:
+            _name_model(session, seq, judged.model_id)
         if (judged.verdict, judged.detail) != (verdict, detail):
             moved.append(_change(seq, judged, lookups.revision))
             deltas[probe_id, verdict] = deltas.get((probe_id, verdict), 0) - 1
@@ -144,6 +151,17 @@ def judge_again(session: Session, rows: Sequence[Any], lookups: Lookups) -> None
         session.connection().execute(_UPDATE, moved)
         _queue(session, [change["of"] for change in moved])
         _recount(session, deltas)
+
+
+def _name_model(session: Session, seq: int, model_id: str) -> None:
+    """Have a row whose command is understood by now found by its model, as if it had been understood at once."""
+    if session.get(MeasurementName, (CatalogKind.MODEL, model_id)) is None:
+        # Without a revision, so that its rows are judged once more at the next change: harmless.
+        session.add(
+            MeasurementName(kind=CatalogKind.MODEL, name=model_id, entry_id=model_id, pending=False, done_seq=0)
+        )
+        session.flush()
+    session.execute(update(Measurement).where(Measurement.seq == seq).values(model_name=model_id))
 
 
 def _queue(session: Session, seqs: list[int]) -> None:
@@ -161,6 +179,7 @@ JUDGED_COLUMNS: Final = (
     Measurement.detail,
     Measurement.content,
     Measurement.token_id,
+    Measurement.model_name,
 )
 
 

@@ -10,7 +10,11 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from service.domain.measurement import Judgement, gpu_name, measured_at, model_name
+from service.domain.row_commands import command_of
 from service.storage.names import fold
+
+UNHEARD: Final = fold("(command)")
+"""What stands for the model of commands that are not understood: any change of the catalog may change that."""
 
 _LONGEST_NAME: Final = 200
 _MINUTE: Final = 60
@@ -114,13 +118,21 @@ def new_row(content: dict[str, Any], text: str, judged: Judgement) -> NewRow:
         content["kind"],
         measured_at(content),
         folded(gpu_name(content)),
-        folded(model_name(content)),
+        folded(_model_name(content, judged)),
         folded(engine),
         judged.verdict.value,
         judged.detail,
         digest_of(text),
         text,
     )
+
+
+def _model_name(content: dict[str, Any], judged: Judgement) -> str | None:
+    """What a row's model is found by: the name that it gives, or what its command was understood to name."""
+    named = model_name(content)
+    if named is None and command_of(content) is not None:
+        return judged.model_id or UNHEARD
+    return named
 
 
 def digest_of(text: str) -> bytes:
