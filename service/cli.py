@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 import socket
@@ -17,7 +16,7 @@ import click
 
 from service import __version__
 from service.cli_measurements import measurements
-from service.cli_shared import CommandError, engine, in_plain_words, sessions, settings
+from service.cli_shared import CommandError, engine, in_plain_words, sessions, settings, user
 
 if TYPE_CHECKING:
     from service.settings import Settings
@@ -136,15 +135,7 @@ def _load(folder: Path | None, *, dry_run: bool, overwrite: bool = False, author
     from service.storage.catalog_files import load
 
     with sessions() as opened:
-        return load(opened, _folder(folder), author or _user(), dry_run=dry_run, overwrite=overwrite)
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        # A container's numeric user has no name.
-        return f"uid {os.getuid()}"
+        return load(opened, _folder(folder), author or user(), dry_run=dry_run, overwrite=overwrite)
 
 
 def _echo_report(report: LoadReport, lines_shown: int = _LINES_SHOWN) -> None:
@@ -205,7 +196,7 @@ def models_import(config: Path, hub_id: str, licence: str, *, replace: bool, dry
         if dry_run:
             return click.echo(json.dumps(facts, indent=1))
         schemas = CatalogSchemas(_folder(None) / "schema")
-        revision = model_files.store_model(opened, facts, _user(), schemas, replace=replace)
+        revision = model_files.store_model(opened, facts, user(), schemas, replace=replace)
     return click.echo(f"Model {facts['id']}: {f'catalog revision {revision}' if revision else 'nothing changed'}.")
 
 
@@ -229,7 +220,7 @@ def token_create(name: str, scopes: tuple[str, ...], days: int, *, never_expires
 
     lifetime = None if never_expires else timedelta(days=days)
     with sessions() as opened, write_session(opened) as session:
-        made, text = create_token(session, _token_name(name), _scopes(scopes), _user(), lifetime)
+        made, text = create_token(session, _token_name(name), _scopes(scopes), user(), lifetime)
     click.echo(f"Token {made.id} for {made.name}: {' '.join(sorted(made.scopes))}, {_until(made)}.", err=True)
     click.echo("Keep it now: it is not shown again.", err=True)
     click.echo(text)
@@ -257,7 +248,7 @@ def token_revoke(public_id: str) -> None:
     from service.storage.tokens import revoke_token
 
     with sessions() as opened, write_session(opened) as session:
-        revoked = revoke_token(session, public_id, _user())
+        revoked = revoke_token(session, public_id, user())
     if revoked is None:
         raise CommandError(f"There is no token {public_id!r}; see kvquote-server token list.")
     click.echo(f"Token {revoked.id} for {revoked.name} is revoked.")

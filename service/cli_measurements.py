@@ -1,17 +1,22 @@
-"""`kvquote-server measurements`: learn from what probes sent, and let old rows go."""
+"""`kvquote-server measurements`: learn from what probes sent, let old rows go, and believe some senders no more."""
 
 from __future__ import annotations
 
 import time
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
 
 import click
 
-from service.cli_shared import in_plain_words, sessions
+from service.cli_shared import CommandError, in_plain_words, sessions, user
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session, sessionmaker
+
+    from service.domain.trust import Sender
+
+_JUDGING_SECONDS: Final = 20.0
+_LONGEST_REASON: Final = 120
 
 
 @click.group()
@@ -41,12 +46,13 @@ def _learn(opened: sessionmaker[Session]) -> bool:
     from service.storage.learning import learn_some
     from service.storage.measurement_settling import mark, settle_some
     from service.storage.snapshot import SnapshotKeeper
+    from service.storage.trust_decisions import settle_decisions
 
     keeper = SnapshotKeeper(opened)
     keeper.refresh()
     catalog = keeper.current()
     mark(opened, catalog)
-    settled = settle_some(opened, catalog)
+    settled = settle_some(opened, catalog) and settle_decisions(opened, catalog, _JUDGING_SECONDS)
     lesson = learn_some(opened, catalog)
     found = f"calibration revision {lesson.revision}" if lesson.revision else "nothing new was learned"
     click.echo(f"{lesson.rows:,} rows looked at, {lesson.samples:,} samples kept: {found}.")
@@ -68,3 +74,80 @@ def measurements_thin(days: int, *, dry_run: bool) -> None:
         found = thin(opened, timedelta(days=days), dry_run=dry_run)
     what = "would go" if dry_run else "are gone"
     click.echo(f"{found.deleted:,} rows {what}, {found.kept:,} older ones stay: learned from, or waiting.")
+
+
+@measurements.command("distrust")
+@click.option("--probe", help="The id of a probe, as /probes shows it.")
+@click.option("--token", help="The public id of a token: everything that came with it, whichever probe it names.")
+@click.option("--since", help="Only rows that arrived then or later: a time with an offset.")
+@click.option("--reason", help="Why, in a line; rows and /probes show it to everybody.")
+@click.option("--undo", is_flag=True, help="Believe it again.")
+@in_plain_words
+def measurements_distrust(
+    probe: str | None, token: str | None, since: str | None, reason: str | None, *, undo: bool
+) -> None:
+    """Set a sender's rows aside, those it sent and those it will send: they stay, and nothing learns from them.
+
+    Ends when everything that was learned has followed. Interrupted, `measurements learn` or a server goes on with it.
+    """
+    from service.domain.trust import Decision
+    from service.storage.trust_decisions import Change, SenderError, decide
+
+    sender, sender_id = _sender(probe, token)
+    if undo == bool(reason) or (undo and since):
+        raise CommandError("Say why with --reason, or only --undo.")
+    decision = None if undo else Decision(_moment(since), _line(reason or ""))
+    with sessions() as opened:
+        try:
+            decide(opened, Change(sender, sender_id, decision, user()))
+        except SenderError as error:
+            raise CommandError(str(error)) from error
+        click.echo(f"The {sender} {sender_id} is {'trusted again' if undo else 'distrusted'}.")
+        while not _learn(opened):
+            """More rows than a run takes up."""
+
+
+def _sender(probe: str | None, token: str | None) -> tuple[Sender, str]:
+    from uuid import UUID
+
+    from service.domain.trust import Sender
+
+    if (probe is None) == (token is None):
+        raise CommandError("Name one sender: --probe or --token.")
+    if token is not None:
+        return Sender.TOKEN, token
+    try:
+        return Sender.PROBE, str(UUID(probe))
+    except ValueError:
+        raise CommandError("A probe's id is a UUID, as /probes shows it.") from None
+
+
+def _moment(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = datetime.min  # noqa: DTZ901  # refused below, as it has no offset
+    if moment.tzinfo is None:
+        raise CommandError("--since is a time with an offset, such as 2026-11-29T12:00:00Z.")
+    return moment.astimezone(UTC)
+
+
+def _line(text: str) -> str:
+    if not (text.isprintable() and 0 < len(text.strip()) <= _LONGEST_REASON):
+        raise CommandError(f"A reason has 1 to {_LONGEST_REASON} characters that can be seen, in one line.")
+    return text.strip()
+
+
+@measurements.command("distrusted")
+@in_plain_words
+def measurements_distrusted() -> None:
+    """List the senders whose rows are set aside."""
+    from service.storage.database import read_session
+    from service.storage.trust import read_distrust
+
+    with sessions() as opened, read_session(opened) as session:
+        for (sender, sender_id), (since, reason) in sorted(read_distrust(session).senders.items()):
+            span = f"since {since:%Y-%m-%d %H:%M:%S}Z" if since else "all rows"
+            click.echo(f"{sender} {sender_id}  {span}: {reason}")

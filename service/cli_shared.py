@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import getpass
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
@@ -66,6 +68,15 @@ def _database_trouble(error: SQLAlchemyError) -> str:
     unmigrated = "no such table" in cause or ("relation" in cause and "does not exist" in cause)
     hint = " Has it been migrated? Run: kvquote-server db upgrade" if unmigrated else ""
     return f"The database cannot be used: {cause}.{hint}"
+
+
+def user() -> str:
+    """Who runs the command, for audits."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # A container's numeric user has no name.
+        return f"uid {os.getuid()}"
 
 
 def settings() -> Settings:

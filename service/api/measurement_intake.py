@@ -136,8 +136,8 @@ def _first_of_each(outcomes: list[Outcome]) -> dict[str, Outcome]:
 def _judged(
     token: Token, sent: UploadBody, received_at: datetime, rows: list[Outcome], catalog: Snapshot
 ) -> tuple[Upload, dict[str, Judgement]]:
-    lookups = Lookups(catalog)
-    judged = [judge(row.content or {}, received_at, lookups) for row in rows]
+    lookups = Lookups(catalog, catalog.distrust)
+    judged = [judge(row.content or {}, received_at, lookups, token.id) for row in rows]
     new = [new_row(row.content or {}, row.text, each) for row, each in zip(rows, judged, strict=True)]
     by_id = {row.id or "": each for row, each in zip(rows, judged, strict=True)}
     return _upload(token, sent, received_at, new, catalog), by_id
@@ -172,6 +172,7 @@ def _upload(token: Token, sent: UploadBody, received_at: datetime, rows: list[Ne
         received_at=received_at,
         clock_skew_seconds=_skew(sent.sent_at, received_at),
         catalog_revision=catalog.revision,
+        trust_revision=catalog.distrust.revision,
         rows=rows,
         names=[name_of(kind, name, catalog) for kind, name in sorted(store().unnamed(names))],
         rows_sent=len(sent.rows),

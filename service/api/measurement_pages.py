@@ -19,6 +19,7 @@ from service.api.tables import Table
 from service.domain.catalog import CatalogKind
 from service.domain.errors import Fault, ValidationError
 from service.domain.measurement import Lookups, judge
+from service.domain.trust import Decision, Sender
 from service.storage.measurement_reads import (
     MeasurementFilter,
     Pending,
@@ -30,6 +31,7 @@ from service.storage.measurement_reads import (
 from service.storage.measurement_settling import pending_names
 from service.storage.snapshot import Snapshot
 from service.storage.tables import Measurement, MeasurementProbe
+from service.storage.trust import has_unsettled
 from service.storage.uploads import folded
 
 # Rows read for one page at most, where stored verdicts are old: a short page has a cursor too.
@@ -41,7 +43,8 @@ Shown = dict[str, Any]
 def measurement_document(measurement_id: UUID) -> Shown | None:
     """One measurement as it is answered; None where there is none of that id."""
     row = find_measurement(services().sessions, measurement_id)
-    return None if row is None else _shown(row, Lookups(snapshot()))
+    catalog = snapshot()
+    return None if row is None else _shown(row, Lookups(catalog, catalog.distrust))
 
 
 def measurements_page(asked: Asked) -> Table:
@@ -60,14 +63,16 @@ def probes_page(asked: Asked) -> Table:
     limit = asked.get("limit", limits.PAGE_ENTRIES)
     found = find_probes(services().sessions, UUID(key) if key else None, limit + 1)
     cursor = make_cursor(request.path, asked, str(found[limit - 1].probe_id)) if len(found) > limit else None
-    return Table(PROBE_COLUMNS, [_probe(probe) for probe in found[:limit]], {"next_cursor": cursor})
+    distrusted = snapshot().distrust.senders
+    shown = [_probe(probe, distrusted.get((Sender.PROBE, str(probe.probe_id)))) for probe in found[:limit]]
+    return Table(PROBE_COLUMNS, shown, {"next_cursor": cursor})
 
 
 def _collect(
     asked: MeasurementFilter, verdicts: frozenset[str], limit: int, catalog: Snapshot
 ) -> tuple[list[Shown], Measurement | None]:
     """Rows whose verdict of now is one of those asked for, and the last row looked at where there may be more."""
-    lookups, pending = Lookups(catalog), _pending(catalog)
+    lookups, pending = Lookups(catalog, catalog.distrust), _pending(catalog)
     shown: list[Shown] = []
     last: Measurement | None = None
     for looked_at, row in enumerate(_rows(asked, _count(limit, pending), pending)):
@@ -112,6 +117,8 @@ def _beyond(asked: MeasurementFilter, last: Measurement) -> MeasurementFilter:
 def _pending(catalog: Snapshot) -> Pending:
     """The names whose stored verdicts are old, after some of them were judged again."""
     try:
+        if has_unsettled(services().sessions):
+            return None
         return () if store().settle(catalog) else pending_names(services().sessions)
     except OperationalError:
         # Somebody holds the database: what is read is judged here, whatever verdict was stored.
@@ -147,7 +154,7 @@ def _moment(text: str | None) -> datetime | None:
 
 def _shown(row: Measurement, lookups: Lookups) -> Shown:
     content = json.loads(row.content)
-    judged = judge(content, row.received_at, lookups)
+    judged = judge(content, row.received_at, lookups, row.token_id)
     return {
         "id": str(row.id),
         "probe_id": str(row.probe_id),
@@ -163,7 +170,7 @@ def _shown(row: Measurement, lookups: Lookups) -> Shown:
     }
 
 
-def _probe(probe: MeasurementProbe) -> Shown:
+def _probe(probe: MeasurementProbe, distrusted: Decision | None) -> Shown:
     rows = probe.accepted + probe.unmatched + probe.quarantined
     return {
         "probe_id": str(probe.probe_id),
@@ -175,6 +182,9 @@ def _probe(probe: MeasurementProbe) -> Shown:
         "unmatched": probe.unmatched,
         "quarantined": probe.quarantined,
         "accepted_share": probe.accepted / rows if rows else None,
+        "distrusted": distrusted is not None,
+        "distrusted_since": _text(distrusted.since) if distrusted and distrusted.since else None,
+        "distrust_reason": distrusted.reason if distrusted else None,
     }
 
 

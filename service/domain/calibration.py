@@ -135,10 +135,10 @@ def rung_name(rung: Rung) -> str:
 class Learned:
     """What one rung knows of one quantity, in the quantity's unit and beyond what the catalog says.
 
-    `estimate` is the median over probes, drawn toward the rung above; nine tenths of probes lie between `low` and
-    `high`. `measured` is the median as it was measured. Errors are those of what was left out in turn, by the catalog
-    alone and with what the others taught; `refusal` says why the rung is not used, None where it is. `seen` are, by
-    name, circumstances in which its measurements differ.
+    `estimate` is the median over probes, drawn toward the rung above; of what was not measured yet nine tenths are
+    expected between `low` and `high`. `measured` is the median as it was measured. Errors are those of what was left
+    out in turn, by the catalog alone and with what the others taught; `refusal` says why the rung is not used, None
+    where it is. `seen` are, by name, circumstances in which its measurements differ.
     """
 
     quantity: Quantity

@@ -3,7 +3,7 @@
 Each probe counts once, with the median of what it says; probes far from the others are set aside. A rung has to prove
 itself: everything below it is left out in turn and foretold by the others. Where that is no better than by the catalog
 alone, the rung moves nothing if the catalog was right anyway, and is refused otherwise. What few probes say is drawn
-toward the rung above, which counts as one probe more.
+toward the rung above, which counts as one probe more, in the estimate and in its spread.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from service.domain.calibration import LADDERS, Learned, Quantity, Rung, Scope, rung_name
-from service.domain.robust import median, quantile, trusted
+from service.domain.robust import median, trusted
+from service.domain.spreads import extremes, interval
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-RULES: Final = 1
+RULES: Final = 2
 """Counts up when the comparisons or their statistics change: everything is then learned again."""
 
 LEAST_PROBES: Final = 3
@@ -28,7 +29,7 @@ LEAST_MEASUREMENTS: Final = (3, 6)
 
 _LEAST_GAIN: Final = 0.1
 _RIGHT: Final = 2
-_LOW, _HIGH = 0.05, 0.95
+_NOTHING_LEFT: Final = -1.0
 _MOST_NAMED: Final = 8
 _ALWAYS_NAMED: Final = frozenset({"version", "driver"})
 _MOST_FOLDS: Final = 20
@@ -114,17 +115,17 @@ def _is_finest(ladder: tuple[Rung, ...], index: int) -> bool:
     return not index or "driver" in ladder[index - 1]
 
 
-def _above(learned: Mapping[Key, Learned], quantity: Quantity, rungs: tuple[Rung, ...], scope: Scope) -> float:
-    """What the next rung that may be used says; nothing beyond the catalog where there is none."""
+def _above(learned: Mapping[Key, Learned], quantity: Quantity, rungs: tuple[Rung, ...], scope: Scope) -> Learned | None:
+    """The next rung that may be used; None where the catalog's word is all there is."""
     for rung in rungs:
         found = learned.get((quantity, scope.key(rung) or ""))
         if found is not None and found.usable:
-            return found.estimate
-    return 0.0
+            return found
+    return None
 
 
 def _learned(  # noqa: PLR0913, PLR0917  # a rung is its ladder, its place there, its key and what was told
-    quantity: Quantity, ladder: tuple[Rung, ...], index: int, key: str, told: Sequence[_Told], above: float
+    quantity: Quantity, ladder: tuple[Rung, ...], index: int, key: str, told: Sequence[_Told], above: Learned | None
 ) -> Learned:
     if "driver" in ladder[0] and "driver" not in ladder[index]:
         told = _under_newest_drivers(told)
@@ -132,18 +133,20 @@ def _learned(  # noqa: PLR0913, PLR0917  # a rung is its ladder, its place there
     kept = trusted(everyone, quantity.resolution)
     believed = [one for one in told if one.sample.probe in kept]
     scope = believed[0].sample.scope
-    spread = _unit_medians(believed)
     exact = quantity is Quantity.VISIBLE_MEMORY
     before, after = _errors(quantity, told, exact=exact)
     confirms = before is not None and not _helps(quantity, before, after or 0.0)
+    drawn = _drawn(list(kept.values()), above.estimate if above else 0.0, exact=exact)
+    estimate = 0.0 if confirms and not exact else drawn
+    low, high = _spread(quantity, believed, estimate, len(kept), above)
     return Learned(
         quantity=quantity,
         rung=rung_name(ladder[index]),
         key=key,
         scope={name: word for name, word in scope.document().items() if name in ladder[index]},
-        estimate=0.0 if confirms and not exact else _drawn(list(kept.values()), above, exact=exact),
-        low=quantile(spread, _LOW),
-        high=quantile(spread, _HIGH),
+        estimate=estimate,
+        low=low,
+        high=high,
         measured=median([one.observation.measured for one in believed]),
         measurements=sum(one.sample.rows for one in believed),
         probes=len(kept),
@@ -174,12 +177,19 @@ def _probe_medians(told: Iterable[_Told]) -> dict[str, float]:
     return {probe: median(values) for probe, values in by_probe.items()}
 
 
-def _unit_medians(told: Iterable[_Told]) -> list[float]:
-    """What each probe says of each part of the rung: how far parts lie apart belongs to the spread."""
-    units: dict[tuple[str, str], list[float]] = {}
+def _spread(
+    quantity: Quantity, told: Iterable[_Told], estimate: float, probes: int, above: Learned | None
+) -> tuple[float, float]:
+    """Between what the next one is expected; of sizes that are read, between what was read."""
+    by_part: dict[str, list[_Told]] = {}
     for one in told:
-        units.setdefault((one.sample.probe, one.part), []).append(one.observation.beyond)
-    return [median(values) for values in units.values()]
+        by_part.setdefault(one.part, []).append(one)
+    parts = {part: list(_probe_medians(inside).values()) for part, inside in by_part.items()}
+    if quantity is Quantity.VISIBLE_MEMORY:
+        return extremes(parts)
+    low, high = interval(parts, estimate, probes, above)
+    # No rate is below nothing, however far few of them lie apart.
+    return (low if quantity.unit == "bytes" else max(low, _NOTHING_LEFT)), high
 
 
 def _drawn(values: Sequence[float], above: float, *, exact: bool) -> float:

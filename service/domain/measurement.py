@@ -1,7 +1,8 @@
 """What a measurement is taken for: usable, not yet understood, or impossible (design, section 5).
 
 A row is the plain document that the contract names, already read and in its normal form. Judging is a pure function of
-the row, the moment it arrived and the catalog, so that it can be done again whenever the catalog has learned something.
+the row, when and from whom it arrived, the catalog and who is trusted, so that it can be done again whenever one of
+them changes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from service.domain.errors import QuoteError
 from service.domain.measurement_checks import CHECKS
 from service.domain.measurement_physics import Bench, Doubt, impossible_memory
 from service.domain.model import from_config
+from service.domain.row_commands import command_of, spelled_out
+from service.domain.trust import NOBODY_DISTRUSTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
@@ -22,8 +25,9 @@ if TYPE_CHECKING:
     from service.domain.model import Model
     from service.domain.precision import NumberFormat
     from service.domain.question import Catalog
+    from service.domain.trust import Distrust
 
-RULES = 2
+RULES = 3
 """Counts up when the checks change: what was stored before is then judged again."""
 
 CPU = "cpu"
@@ -78,10 +82,11 @@ class Judgement(NamedTuple):
 class Lookups:
     """What rows name, looked up in one catalog and remembered: an upload names the same few things a thousand times."""
 
-    __slots__ = ("_catalog", "_kept", "_made")
+    __slots__ = ("_catalog", "_kept", "_made", "distrust")
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, distrust: Distrust = NOBODY_DISTRUSTED) -> None:
         """Begin with nothing looked up."""
+        self.distrust = distrust
         self._catalog = catalog
         self._kept: dict[tuple[str, str], Any] = {}
         self._made: dict[Hashable, Any] = {}
@@ -113,6 +118,14 @@ class Lookups:
             found = Doubt("setup names no model, which this kind is about.")
         return found
 
+    def spelled_out(self, row: Mapping[str, Any]) -> Mapping[str, Any] | Doubt:
+        """The row with what its command says as fields, or why the command says nothing."""
+        if command_of(row) is None:
+            return row
+        key = repr((row.get("software"), row["setup"]))
+        found: Mapping[str, Any] | Doubt = self._keep("command", key, lambda: spelled_out(row, self._catalog))
+        return found if isinstance(found, Doubt) else {**row, "setup": found["setup"], "software": found["software"]}
+
     def format(self, name: str) -> NumberFormat | Doubt:
         """The number format, or why there is none."""
         found: NumberFormat | Doubt = self._keep("format", name, lambda: self._catalog.format(name))
@@ -133,7 +146,7 @@ class Lookups:
                 found = find()
             except _UNREADABLE as error:
                 detail = error.faults[0].detail if isinstance(error, QuoteError) and error.faults else ""
-                found = Doubt(detail or "The config cannot be read.")
+                found = Doubt(detail or f"The {kind} cannot be read.")
             self._kept[key] = found
         return found
 
@@ -158,13 +171,20 @@ def measured_at(row: Mapping[str, Any]) -> datetime:
     return datetime.fromisoformat(row["measured_at"])
 
 
-def judge(row: Mapping[str, Any], received_at: datetime, lookups: Lookups) -> Judgement:
-    """What a valid row is taken for by the catalog of `lookups`."""
-    gpu, model = _gpu(row, lookups), _model(row, lookups)
+def judge(row: Mapping[str, Any], received_at: datetime, lookups: Lookups, token_id: str = "") -> Judgement:
+    """What a valid row that came with that token is taken for by the catalog of `lookups`."""
+    heard = lookups.spelled_out(row) if row["kind"] in _WITH_MODEL else row
+    gpu = _gpu(row, lookups)
+    model: Model | Doubt | None
+    if isinstance(heard, Doubt):
+        model = Doubt(f"Its command: {heard.detail}")
+    else:
+        row, model = heard, _model(heard, lookups)
     device = None if isinstance(gpu, Doubt) else gpu
     shape = None if isinstance(model, Doubt) else model
     ids = (device.id if device else None), (shape.id if shape else None)
-    wrong = _impossible(row, received_at, device, shape, lookups)
+    distrusted = lookups.distrust.against(row.get("probe_id") or "", token_id, received_at)
+    wrong = distrusted or _impossible(row, received_at, device, shape, lookups)
     if wrong is not None:
         return Judgement(Verdict.QUARANTINED, wrong, *ids)
     doubt = _doubt(row, gpu, model, lookups)

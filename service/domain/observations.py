@@ -16,6 +16,7 @@ from service.domain.learning import Observation
 from service.domain.measurement import CPU, gpu_name
 from service.domain.measurement_physics import matmul_type
 from service.domain.question import resolve
+from service.domain.row_commands import command_of, release, spelled_out
 from service.domain.scopes import NO_ENGINE, RESERVING, batch_name, device_scope, engine_batch, scope_of
 from service.domain.traffic import Traffic
 
@@ -47,13 +48,24 @@ class Compared:
 
     def __init__(self, row: Mapping[str, Any], catalog: Catalog, memo: Memo | None = None) -> None:
         """Look up the device; `memo` keeps what rows of one setup share, for one catalog."""
-        self.row, self.catalog = row, catalog
+        self.catalog = catalog
         self.memo: Memo = {} if memo is None else memo
+        self.row = row = self._spelled_out(row)
         self.values: Mapping[str, Any] = row["values"]
         self.setup: Mapping[str, Any] = row.get("setup") or {}
         self.software: Mapping[str, Any] = row.get("software") or {}
         self.device: Mapping[str, Any] = row.get("gpu") or {}
         self.gpu: Gpu = catalog.gpu(gpu_name(row) or "")
+
+    def _spelled_out(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The row with fields for its command, which is read once for rows that share it."""
+        if command_of(row) is None:
+            return row
+        key = ("command", repr(row.get("software")), repr(row["setup"]))
+        heard: Mapping[str, Any] | None = self.memo.get(key)
+        if heard is None:
+            heard = self.memo[key] = spelled_out(row, self.catalog)
+        return {**row, "setup": heard["setup"], "software": heard["software"]}
 
     @property
     def engine(self) -> str:
@@ -117,7 +129,7 @@ class Compared:
 def _told(version: str | None) -> str:
     if not version:
         raise ValueError("no release is told")
-    return version.removeprefix("v").partition("+")[0]
+    return release(version)
 
 
 def observe(row: Mapping[str, Any], catalog: Catalog, memo: Memo | None = None) -> tuple[Scope, Found] | None:

@@ -33,6 +33,20 @@ def quantile(values: Sequence[float], share: float) -> float:
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
 
 
+def weighted_quantile(weighted: Sequence[tuple[float, float]], share: float) -> float:
+    """The same of values with weights: each stands for a stretch as long as its weight, by its middle."""
+    ordered, places, reached = sorted(weighted), [], 0.0
+    for _, weight in ordered:
+        places.append(reached + weight / 2)
+        reached += weight
+    wanted = places[0] + share * (places[-1] - places[0])
+    above = next(index for index, place in enumerate(places) if place >= wanted or index == len(places) - 1)
+    below = max(0, above - 1)
+    step = places[above] - places[below]
+    part = min(1.0, (wanted - places[below]) / step) if step else 1.0
+    return ordered[below][0] + (ordered[above][0] - ordered[below][0]) * part
+
+
 def trusted(figures: Mapping[Source, float], resolution: float) -> dict[Source, float]:
     """The figures without those far from the others; `resolution` is a difference that means nothing."""
     if len(figures) < _LEAST_JUDGED:

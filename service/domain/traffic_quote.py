@@ -90,7 +90,7 @@ def _times(question: Question, step: Step | None, batch: int) -> dict[str, Any]:
             "overhead_seconds": step.overhead,
             "bound": step.bound,
             "shares": step.shares,
-            "interval_seconds": [step.seconds * (1 - step.spread), step.seconds * (1 + step.spread)],
+            "interval_seconds": _around(step.seconds, step.spread),
         },
         "tokens_per_second": batch * question.scenario.layout.data / step.seconds,
         "tokens_per_second_per_sequence": 1 / step.seconds,
@@ -117,7 +117,7 @@ def _prefill(question: Question, flow: Traffic, step: Step | None) -> dict[str, 
         "tokens": prefill.tokens,
         "flops": prefill.work + prefill.attention,
         "seconds": timed and timed.seconds,
-        "interval_seconds": timed and [timed.seconds * (1 - spread), timed.seconds * (1 + spread)],
+        "interval_seconds": timed and _around(timed.seconds, spread),
         "bound": timed and timed.bound,
         "chunk_tokens": prefill.chunk_tokens,
         "mixed_step_seconds": timed and timed.mixed,
@@ -203,3 +203,8 @@ def _derivation(flow: Traffic, batch: int, weight_bytes: int, cache_bytes: int) 
     total = weight_bytes + cache_bytes
     lines.append(f"{weight_bytes:,} + {cache_bytes:,} = {total:,} B a step, {cache_bytes / total:.1%} of it cache")
     return lines
+
+
+def _around(seconds: float, spread: float) -> list[float]:
+    """Low and high; where few who measured lie far apart, nothing is known but that it takes some time."""
+    return [seconds * max(0.0, 1 - spread), seconds * (1 + spread)]

@@ -6,14 +6,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Row, and_, func, or_, select, true, tuple_
 from sqlalchemy.orm import Session
 
 from service.domain.calibration import NOTHING_LEARNED, Calibration, Learned, Quantity
 from service.storage.canonical import compact_json
-from service.storage.tables import CalibrationRevision, CalibrationValue, CatalogRevision
+from service.storage.tables import CalibrationRevision, CalibrationValue, CatalogRevision, TrustDecision
 
 _KNOWN: Final = frozenset(Quantity)
 
@@ -23,12 +23,20 @@ def calibration_revision(session: Session) -> int:
     return session.scalar(select(func.max(CalibrationRevision.id))) or 0
 
 
-def both_revisions(session: Session) -> tuple[int, int]:
-    """The newest revisions of catalog and calibration, 0 before the first, in one look."""
+class Revisions(NamedTuple):
+    """The newest of each kind, 0 before the first."""
+
+    catalog: int
+    calibration: int
+    trust: int
+
+
+def newest_revisions(session: Session) -> Revisions:
+    """What a process answers from, in one look."""
     catalog = select(CatalogRevision.id).order_by(CatalogRevision.id.desc()).limit(1).scalar_subquery()
     learned = select(CalibrationRevision.id).order_by(CalibrationRevision.id.desc()).limit(1).scalar_subquery()
-    found = session.execute(select(catalog, learned)).one()
-    return found[0] or 0, found[1] or 0
+    trust = select(func.max(TrustDecision.id)).scalar_subquery()
+    return Revisions(*(found or 0 for found in session.execute(select(catalog, learned, trust)).one()))
 
 
 def both_revisions_at(session: Session, moment: datetime) -> tuple[int | None, int]:

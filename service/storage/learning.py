@@ -26,9 +26,10 @@ from service.storage.canonical import compact_json
 from service.storage.database import read_session, write_session
 from service.storage.learned_values import LEARNER_LOCK, write_revision
 from service.storage.measurement_writes import JUDGING_LOCK
-from service.storage.scores import note_scores
+from service.storage.scores import forget_scores, note_scores
 from service.storage.snapshot import Snapshot
-from service.storage.tables import LearningQueue, LearningSample, LearningState, Measurement
+from service.storage.tables import AccuracyScore, LearningQueue, LearningSample, LearningState, Measurement
+from service.storage.trust import next_unsettled
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -85,6 +86,7 @@ def has_news(sessions: sessionmaker[Session], snapshot: Snapshot) -> bool:
             or (state is not None and (state.taken != state.learned or state.rules != RULES))
             or (oldest is not None and oldest < snapshot.compared_revision())
             or session.scalar(select(LearningQueue.seq).limit(1)) is not None
+            or next_unsettled(session) is not None
         )
 
 
@@ -131,8 +133,9 @@ def _take_again(session: Session, state: LearningState, snapshot: Snapshot, reac
     found = session.scalars(select(Measurement).where(Measurement.seq.in_(passed))).all()
     _give_up(session, state, passed)
     _take(session, state, snapshot, found)
-    scored = [row for row in found if row.verdict == _ACCEPTED and row.seq <= reach]
-    note_scores(session, snapshot, scored)
+    accepted = [row for row in found if row.verdict == _ACCEPTED and row.seq <= reach]
+    forget_scores(session, AccuracyScore.seq.in_(set(passed) - {row.seq for row in accepted}))
+    note_scores(session, snapshot, accepted)
     session.execute(delete(LearningQueue).where(LearningQueue.seq.in_(queued)))
     return _Taken(len(queued), more=len(queued) == _ROWS_AT_ONCE)
 

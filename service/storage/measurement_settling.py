@@ -7,6 +7,7 @@ a lock that uploads share, so that no upload judged by an older catalog arrives 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from time import monotonic
 from typing import Any, Final
 from uuid import UUID
@@ -20,8 +21,10 @@ from service.storage.database import read_session, write_session
 from service.storage.measurement_writes import JUDGING_LOCK
 from service.storage.snapshot import Snapshot
 from service.storage.tables import LearningQueue, Measurement, MeasurementName, MeasurementProbe, MeasurementState
+from service.storage.trust import trust_revision
+from service.storage.uploads import UNHEARD
 
-_ROWS_AT_ONCE: Final = 500
+ROWS_AT_ONCE: Final = 500
 _SECONDS: Final = 0.5
 _MOST_PENDING: Final = 1000
 _VERDICTS: Final = ("accepted", "unmatched", "quarantined")
@@ -57,21 +60,25 @@ def _is_current(state: MeasurementState | None, snapshot: Snapshot) -> bool:
 
 def _mark_names(session: Session, state: MeasurementState | None, snapshot: Snapshot) -> None:
     since = state.catalog_revision if state else 0
-    formats = (snapshot.by_id(CatalogKind.DTYPE, entry_id) for entry_id in snapshot.ids(CatalogKind.DTYPE))
-    # Any model's cache may be kept in a format that changed.
-    all_models = any(entry is not None and entry.revision > since for entry in formats)
+    # Any model's cache may be kept in a format that changed, and be served by a command of an engine that did.
+    all_models = any(_changed_since(snapshot, kind, since) for kind in (CatalogKind.DTYPE, CatalogKind.ENGINE))
     everything = state is None or state.rules != RULES
     for name in session.scalars(select(MeasurementName)):
         entry_id, entry_revision = leads_to(snapshot, name.kind, name.name)
-        moved = (entry_id, entry_revision) != (name.entry_id, name.entry_revision)
+        moved = (entry_id, entry_revision) != (name.entry_id, name.entry_revision) or name.name == UNHEARD
         if moved or everything or (all_models and name.kind == CatalogKind.MODEL):
             name.entry_id, name.entry_revision = entry_id, entry_revision
             name.pending, name.done_at, name.done_seq = True, None, 0
 
 
+def _changed_since(snapshot: Snapshot, kind: CatalogKind, since: int) -> bool:
+    entries = (snapshot.by_id(kind, entry_id) for entry_id in snapshot.ids(kind))
+    return any(entry is not None and entry.revision > since for entry in entries)
+
+
 def settle_some(sessions: sessionmaker[Session], snapshot: Snapshot, seconds: float = _SECONDS) -> bool:
     """Judge rows of pending names again for about so many seconds, a batch at least; whether none is left."""
-    until, lookups = monotonic() + seconds, Lookups(snapshot)
+    until, lookups = monotonic() + seconds, Lookups(snapshot, snapshot.distrust)
     while _settle_next(sessions, lookups):
         if monotonic() > until:
             return False
@@ -81,15 +88,26 @@ def settle_some(sessions: sessionmaker[Session], snapshot: Snapshot, seconds: fl
 
 def _is_settled(session: Session, lookups: Lookups) -> bool:
     state = session.get(MeasurementState, 1)
-    return state is not None and (state.catalog_revision, state.rules) == (lookups.revision, RULES)
+    return (
+        state is not None
+        and (state.catalog_revision, state.rules) == (lookups.revision, RULES)
+        and trust_revision(session) == lookups.distrust.revision
+    )
+
+
+def hold_judging(session: Session, lookups: Lookups) -> bool:
+    """Keep others from judging rows again until the transaction ends; whether `lookups` are what to judge by.
+
+    Two that judge one row at once would count it twice.
+    """
+    session.get(MeasurementState, 1, with_for_update=True)
+    return _is_settled(session, lookups)
 
 
 def _settle_next(sessions: sessionmaker[Session], lookups: Lookups) -> bool:
     """Judge one batch again; whether there was one."""
     with write_session(sessions) as session:
-        # Held until the batch is committed: two that judge one row at once would count it twice.
-        session.get(MeasurementState, 1, with_for_update=True)
-        name = _next_pending(session) if _is_settled(session, lookups) else None
+        name = _next_pending(session) if hold_judging(session, lookups) else None
         if name is not None:
             _settle_batch(session, name, lookups)
         return name is not None
@@ -110,10 +128,21 @@ def pending_names(sessions: sessionmaker[Session]) -> list[tuple[str, str]] | No
 
 def _settle_batch(session: Session, name: MeasurementName, lookups: Lookups) -> None:
     rows = session.execute(_rows_after(name)).all()
+    judge_again(session, rows, lookups)
+    if len(rows) < ROWS_AT_ONCE:
+        name.pending, name.done_at, name.done_seq = False, None, 0
+    else:
+        name.done_at, name.done_seq = rows[-1].measured_at, rows[-1].seq
+
+
+def judge_again(session: Session, rows: Sequence[Any], lookups: Lookups) -> None:
+    """Judge rows of JUDGED_COLUMNS, and write down what moved: verdicts, probes' counts, and what is to be learned."""
     moved: list[dict[str, Any]] = []
     deltas: dict[tuple[UUID, str], int] = {}
-    for seq, probe_id, received_at, _, verdict, detail, content in rows:
-        judged = judge(json.loads(content), received_at, lookups)
+    for seq, probe_id, received_at, _, verdict, detail, content, token_id, model_name in rows:
+        judged = judge(json.loads(content), received_at, lookups, token_id)
+        if model_name == UNHEARD and judged.model_id is not None:
+            _name_model(session, seq, judged.model_id)
         if (judged.verdict, judged.detail) != (verdict, detail):
             moved.append(_change(seq, judged, lookups.revision))
             deltas[probe_id, verdict] = deltas.get((probe_id, verdict), 0) - 1
@@ -122,10 +151,17 @@ def _settle_batch(session: Session, name: MeasurementName, lookups: Lookups) -> 
         session.connection().execute(_UPDATE, moved)
         _queue(session, [change["of"] for change in moved])
         _recount(session, deltas)
-    if len(rows) < _ROWS_AT_ONCE:
-        name.pending, name.done_at, name.done_seq = False, None, 0
-    else:
-        name.done_at, name.done_seq = rows[-1].measured_at, rows[-1].seq
+
+
+def _name_model(session: Session, seq: int, model_id: str) -> None:
+    """Have a row whose command is understood by now found by its model, as if it had been understood at once."""
+    if session.get(MeasurementName, (CatalogKind.MODEL, model_id)) is None:
+        # Without a revision, so that its rows are judged once more at the next change: harmless.
+        session.add(
+            MeasurementName(kind=CatalogKind.MODEL, name=model_id, entry_id=model_id, pending=False, done_seq=0)
+        )
+        session.flush()
+    session.execute(update(Measurement).where(Measurement.seq == seq).values(model_name=model_id))
 
 
 def _queue(session: Session, seqs: list[int]) -> None:
@@ -134,23 +170,28 @@ def _queue(session: Session, seqs: list[int]) -> None:
     session.add_all(LearningQueue(seq=seq) for seq in seqs if seq not in known)
 
 
-def _rows_after(name: MeasurementName) -> Any:  # noqa: ANN401  # a Select of seven columns
+JUDGED_COLUMNS: Final = (
+    Measurement.seq,
+    Measurement.probe_id,
+    Measurement.received_at,
+    Measurement.measured_at,
+    Measurement.verdict,
+    Measurement.detail,
+    Measurement.content,
+    Measurement.token_id,
+    Measurement.model_name,
+)
+
+
+def _rows_after(name: MeasurementName) -> Any:  # noqa: ANN401  # a Select of JUDGED_COLUMNS
     column = Measurement.gpu_name if name.kind == CatalogKind.GPU else Measurement.model_name
-    asked = select(
-        Measurement.seq,
-        Measurement.probe_id,
-        Measurement.received_at,
-        Measurement.measured_at,
-        Measurement.verdict,
-        Measurement.detail,
-        Measurement.content,
-    ).where(column == name.name)
+    asked = select(*JUDGED_COLUMNS).where(column == name.name)
     if name.done_at is not None:
         asked = asked.where(
             Measurement.measured_at >= name.done_at,
             (Measurement.measured_at > name.done_at) | (Measurement.seq > name.done_seq),
         )
-    return asked.order_by(Measurement.measured_at, Measurement.seq).limit(_ROWS_AT_ONCE)
+    return asked.order_by(Measurement.measured_at, Measurement.seq).limit(ROWS_AT_ONCE)
 
 
 _table: Final = Measurement.__table__

@@ -36,7 +36,10 @@ _COLUMNS: Final = (
     "id, probe_id, kind, measured_at, gpu_name, model_name, engine, verdict, detail, digest, content, "
     "received_at, token_id, catalog_revision, clock_skew_seconds"
 )
-_STATE: Final = "SELECT catalog_revision, rules FROM measurement_state WHERE id = 1"
+_STATE: Final = (
+    "SELECT catalog_revision, rules, (SELECT coalesce(max(id), 0) FROM trust_decision) FROM measurement_state "
+    "WHERE id = 1"
+)
 
 
 class UnsettledError(Exception):
@@ -44,16 +47,17 @@ class UnsettledError(Exception):
 
 
 class State(NamedTuple):
-    """By what the stored rows were judged."""
+    """By what the stored rows were judged, and what decisions on senders there are."""
 
     catalog_revision: int
     rules: int
+    trust_revision: int
 
 
 def check_state(found: Sequence[Any] | None, upload: Upload) -> State:
     """The state, where an upload may be written beside it; raises StaleCatalogError or UnsettledError."""
-    state = State(0, 0) if found is None else State(*found)
-    if state.catalog_revision > upload.catalog_revision:
+    state = State(0, 0, 0) if found is None else State(*found)
+    if state.catalog_revision > upload.catalog_revision or state.trust_revision > upload.trust_revision:
         raise StaleCatalogError
     # Newer rules are those of a release that is just being rolled out: what this one stores is marked for it.
     if state.catalog_revision < upload.catalog_revision or state.rules < RULES:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -35,7 +35,7 @@ def note_scores(session: Session, snapshot: Snapshot, rows: Sequence[Measurement
     rows = [row for row in rows if row.kind in SCORED]
     scored = set(session.scalars(select(AccuracyScore.seq).where(AccuracyScore.seq.in_([row.seq for row in rows]))))
     known: dict[datetime, tuple[Snapshot, Memo]] = {}
-    groups: dict[str, tuple[Score, datetime]] = {}
+    groups: dict[str, dict[str, str]] = {}
     stored: list[dict[str, Any]] = []
     for row in rows:
         if row.seq in scored:
@@ -47,11 +47,11 @@ def note_scores(session: Session, snapshot: Snapshot, rows: Sequence[Measurement
         made = _made(row, catalog, memo)
         if made is not None:
             stored.append(_stored(row, made, snapshot.revision, catalog.calibration.revision))
-            groups[_digest(made)] = (made, row.received_at)
+            groups[_digest_of(made.group)] = {name: getattr(made, name) for name in GROUP_COLUMNS}
     if stored:
         session.execute(insert(AccuracyScore), stored)
-    for digest, (made, newest_at) in sorted(groups.items()):
-        _sum_up(session, digest, made, newest_at)
+    for digest, names in sorted(groups.items()):
+        _sum_up(session, digest, names)
 
 
 def _made(row: Measurement, catalog: Snapshot, memo: Memo) -> Score | None:
@@ -67,15 +67,16 @@ def _calibration(session: Session, snapshot: Snapshot, revision: int) -> Calibra
     return at_hand if at_hand.revision == revision else read_calibration(session, revision)
 
 
-def _digest(made: Score) -> str:
-    return hashlib.blake2b(made.group.encode(), digest_size=16).hexdigest()
+def _digest_of(group: str) -> str:
+    return hashlib.blake2b(group.encode(), digest_size=16).hexdigest()
 
 
 def _stored(row: Measurement, made: Score, catalog_revision: int, revision: int) -> dict[str, Any]:
     return {
         "seq": row.seq,
-        "group_key": _digest(made),
+        "group_key": _digest_of(made.group),
         "probe_id": row.probe_id,
+        "token_id": row.token_id,
         "received_at": row.received_at,
         "error": made.error,
         "learned_error": made.learned_error,
@@ -86,20 +87,36 @@ def _stored(row: Measurement, made: Score, catalog_revision: int, revision: int)
     }
 
 
-def _sum_up(session: Session, digest: str, made: Score, newest_at: datetime) -> None:
-    """Keep the newest scores of a group, and write down what they sum up to."""
+def forget_scores(session: Session, *conditions: ColumnElement[bool]) -> None:
+    """Take scores out, of rows that are not believed any more, and sum up again what they were counted in."""
+    digests = set(session.scalars(select(AccuracyScore.group_key).where(*conditions).distinct()))
+    if not digests:
+        return
+    session.execute(delete(AccuracyScore).where(*conditions))
+    for group in session.scalars(select(AccuracyGroup)).all():
+        names = [getattr(group, name) for name in GROUP_COLUMNS]
+        digest = _digest_of("\0".join(names))
+        if digest in digests:
+            _sum_up(session, digest, dict(zip(GROUP_COLUMNS, names, strict=True)))
+
+
+def _sum_up(session: Session, digest: str, names: Mapping[str, str]) -> None:
+    """Keep the newest scores of a group, and write down what they sum up to; nothing where there are none."""
     of_group = select(AccuracyScore).where(AccuracyScore.group_key == digest).order_by(AccuracyScore.seq.desc())
     found = session.scalars(of_group.limit(SCORES_KEPT + 1)).all()
     if len(found) > SCORES_KEPT:
         oldest = found[SCORES_KEPT - 1].seq
         session.execute(delete(AccuracyScore).where(AccuracyScore.group_key == digest, AccuracyScore.seq < oldest))
-    kept = [
-        made._replace(error=row.error, learned_error=row.learned_error, inside=row.inside, band=row.band)
-        for row in found[:SCORES_KEPT]
+    kept = found[:SCORES_KEPT]
+    if not kept:
+        session.execute(delete(AccuracyGroup).where(*(getattr(AccuracyGroup, n) == word for n, word in names.items())))
+        return
+    scores = [
+        Score(**names, error=row.error, learned_error=row.learned_error, inside=row.inside, band=row.band)
+        for row in kept
     ]
-    names = {name: getattr(made, name) for name in GROUP_COLUMNS}
-    content = compact_json({**summed_up(kept)._asdict(), "probes": len({row.probe_id for row in found})})
-    session.merge(AccuracyGroup(**names, newest_at=newest_at, content=content))
+    content = compact_json({**summed_up(scores)._asdict(), "probes": len({row.probe_id for row in kept})})
+    session.merge(AccuracyGroup(**names, newest_at=max(row.received_at for row in kept), content=content))
 
 
 @dataclass(frozen=True, slots=True)

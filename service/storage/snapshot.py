@@ -29,12 +29,14 @@ from service.domain.gpu import Gpu
 from service.domain.model import Model
 from service.domain.naming import NamedModel
 from service.domain.precision import NumberFormat
-from service.storage.calibrations import both_revisions, read_calibration
+from service.domain.trust import NOBODY_DISTRUSTED, Distrust
+from service.storage.calibrations import Revisions, newest_revisions, read_calibration
 from service.storage.catalog import CatalogDelta, StoredEntry, read_entries
 from service.storage.database import read_session
 from service.storage.kind_entries import KindEntries, changed_entries, suggest_names
 from service.storage.listing import Listing, page_ids
 from service.storage.names import fold, last_part
+from service.storage.trust import read_distrust
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -91,11 +93,12 @@ class Snapshot:
     raises UnknownModel, UnknownGpu, NotSupported for an engine or ValidationError, at the pointer given.
     """
 
-    __slots__ = ("_asked", "_kinds", "_named", "_values", "calibration", "revision")
+    __slots__ = ("_asked", "_kinds", "_named", "_values", "calibration", "distrust", "revision")
 
     def __init__(self, revision: int, kinds: Mapping[CatalogKind, KindEntries], values: ValueCache) -> None:
         self.revision = revision
         self.calibration = NOTHING_LEARNED
+        self.distrust = NOBODY_DISTRUSTED
         self._kinds = kinds
         self._values = values
         self._asked: dict[CatalogKind, dict[str, Any]] = {kind: {} for kind in CatalogKind}
@@ -123,11 +126,12 @@ class Snapshot:
             kinds[kind] = changed_entries(self._kinds[kind], kind, delta)
         return Snapshot(delta.revision, kinds, self._values)
 
-    def taught(self, calibration: Calibration) -> Snapshot:
-        """This catalog with what measurements taught beside it."""
+    def taught(self, calibration: Calibration, distrust: Distrust | None = None) -> Snapshot:
+        """This catalog with what measurements taught beside it, and whose are not believed."""
         beside = Snapshot(self.revision, self._kinds, self._values)
         # Names lead where they led, whatever was learned.
         beside._asked, beside._named = self._asked, self._named
+        beside.distrust = distrust or self.distrust
         beside.calibration = replace(calibration, changed=self._changed_after(calibration.catalog_revision))
         return beside
 
@@ -298,13 +302,16 @@ class SnapshotKeeper:
 
     def _read(self, former: Snapshot | None) -> Snapshot:
         with read_session(self._sessions) as session:
-            revision, learned = both_revisions(session)
-            if former is not None and (former.revision, former.calibration.revision) == (revision, learned):
+            newest = newest_revisions(session)
+            if former is not None and _revisions(former) == newest:
                 return former
-            catalog = self._read_catalog(session, former, revision)
-            if former is not None and former.calibration.revision == learned and catalog.descends_with(former):
-                return catalog.taught(former.calibration)
-            return catalog.taught(read_calibration(session, learned))
+            catalog = self._read_catalog(session, former, newest.catalog)
+            kept = former if former is not None and catalog.descends_with(former) else None
+            learned = kept.calibration if kept and kept.calibration.revision == newest.calibration else None
+            distrust = kept.distrust if kept and kept.distrust.revision == newest.trust else None
+            return catalog.taught(
+                learned or read_calibration(session, newest.calibration), distrust or read_distrust(session)
+            )
 
     @staticmethod
     def _read_catalog(session: Session, former: Snapshot | None, revision: int) -> Snapshot:
@@ -326,6 +333,10 @@ class SnapshotKeeper:
         if self._failing:
             _logger.info("catalog can be read again")
         self._failing = False
+
+
+def _revisions(snapshot: Snapshot) -> Revisions:
+    return Revisions(snapshot.revision, snapshot.calibration.revision, snapshot.distrust.revision)
 
 
 def _kept(asked: dict[str, Value], name: str, value: Value) -> Value:

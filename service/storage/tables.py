@@ -222,6 +222,26 @@ class MeasurementState(Base):
     rules: Mapped[int]
 
 
+class TrustDecision(Base):
+    """Whether rows of a probe or a token are believed from now on; the newest decision on a sender holds.
+
+    Rows stored before it, up to `last_seq`, are judged by it up to `done_seq`. `since` is a time of arrival.
+    """
+
+    __tablename__ = "trust_decision"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    made_at: Mapped[datetime]
+    author: Mapped[str] = mapped_column(Text)
+    sender: Mapped[str] = mapped_column(String(8))
+    sender_id: Mapped[str] = mapped_column(String(36))
+    trusted: Mapped[bool] = mapped_column(Boolean)
+    since: Mapped[datetime | None]
+    reason: Mapped[str] = mapped_column(Text)
+    done_seq: Mapped[int] = mapped_column(BigInteger)
+    last_seq: Mapped[int] = mapped_column(BigInteger)
+
+
 class UploadBudget(Base):
     """What a token sent in the minute it last sent something in; minutes are counted from 1970."""
 
@@ -330,5 +350,6 @@ class AccuracyScore(Base):
     band: Mapped[float]
     catalog_revision: Mapped[int]
     calibration_revision: Mapped[int]
+    token_id: Mapped[str | None] = mapped_column(String(16))
 
     __table_args__ = (Index(None, "group_key", "seq"),)

@@ -10,14 +10,18 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from service.domain.measurement import Judgement, gpu_name, measured_at, model_name
+from service.domain.row_commands import command_of
 from service.storage.names import fold
+
+UNHEARD: Final = fold("(command)")
+"""What stands for the model of commands that are not understood: any change of the catalog may change that."""
 
 _LONGEST_NAME: Final = 200
 _MINUTE: Final = 60
 
 
 class StaleCatalogError(Exception):
-    """Rows were judged by an older catalog than that which the stored ones were: judge them again."""
+    """Rows were judged by an older catalog, or older decisions on senders, than stored ones: judge them again."""
 
 
 class OverBudgetError(Exception):
@@ -54,7 +58,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """Rows of one request, each id once, judged by the catalog of `catalog_revision`.
+    """Rows of one request, each id once, judged by the catalog of `catalog_revision` and by who was trusted then.
 
     `rows_sent` and `bytes_sent` count everything that came, also what is not stored, and `charge` says whether they are
     still to be taken from the token's budget. `names` are the names that the rows use and where they lead.
@@ -65,6 +69,7 @@ class Upload:
     received_at: datetime
     clock_skew_seconds: float | None
     catalog_revision: int
+    trust_revision: int
     rows: Sequence[NewRow]
     names: Sequence[Name]
     rows_sent: int
@@ -113,13 +118,21 @@ def new_row(content: dict[str, Any], text: str, judged: Judgement) -> NewRow:
         content["kind"],
         measured_at(content),
         folded(gpu_name(content)),
-        folded(model_name(content)),
+        folded(_model_name(content, judged)),
         folded(engine),
         judged.verdict.value,
         judged.detail,
         digest_of(text),
         text,
     )
+
+
+def _model_name(content: dict[str, Any], judged: Judgement) -> str | None:
+    """What a row's model is found by: the name that it gives, or what its command was understood to name."""
+    named = model_name(content)
+    if named is None and command_of(content) is not None:
+        return judged.model_id or UNHEARD
+    return named
 
 
 def digest_of(text: str) -> bytes:

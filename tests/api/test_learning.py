@@ -326,3 +326,35 @@ def test_a_ceiling_between_passed_and_failed_is_met(school: School) -> None:
 
     (group,) = school.got("/accuracy")["items"]
     assert (group["figure"], group["engine"], group["median_error"]) == ("passed_sequences", "none", 0)
+
+
+def test_a_command_is_understood_once_the_catalog_knows_its_model_and_then_found_by_it(own_school: School) -> None:
+    change_catalog(own_school, "engine/vllm", flags=stored_facts("engines/flags/vllm"))
+    command = "vllm serve Qwen/Qwen3-8B --max-model-len 8192"
+    row = {**capacity_row(1, BEYOND, model="qwen3-8b"), "setup": {"command": command}}
+    own_school.teach([row, {**capacity_row(2, BEYOND), "setup": {"command": "vllm serve x --no-such-flag"}}])
+    assert {one["verdict"] for one in own_school.lab.listed()} == {"unmatched"}
+
+    change_catalog(own_school, "model/qwen3-8b")
+    (found,) = own_school.lab.listed("verdict=accepted")
+    own_school.learn()
+
+    assert (found["id"], found["model_id"]) == (row["id"], "qwen3-8b")
+    assert [one["id"] for one in own_school.lab.listed("model=qwen/qwen3-8b")] == [row["id"]]
+    assert samples_of(own_school) == 1
+    (waiting,) = own_school.lab.listed("verdict=unmatched")
+    assert "no-such-flag" in waiting["detail"]
+
+
+@pytest.mark.parametrize("model", [{}, {"model": "llama-3.1-8b-instruct"}], ids=["alone", "beside a model"])
+def test_a_command_is_judged_again_when_its_engine_learns(own_school: School, model: dict[str, str]) -> None:
+    command = "vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 8192"
+    own_school.teach([{**capacity_row(1, BEYOND), "setup": {"command": command, **model}}])
+    assert own_school.lab.listed()[0]["verdict"] == "unmatched"
+
+    change_catalog(own_school, "engine/vllm", flags=stored_facts("engines/flags/vllm"))
+    own_school.lab.listed()
+    own_school.learn()
+
+    assert len(own_school.lab.listed("verdict=accepted&model=llama-3.1-8b-instruct")) == 1
+    assert samples_of(own_school) == 1

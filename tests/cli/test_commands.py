@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from service import __version__, cli
+from service import __version__, cli, cli_shared
 from service.storage.migrations import head_revision
 from tests.storage.catalog_folder import CatalogFolder
 
@@ -220,7 +220,7 @@ def test_a_user_without_a_name_is_known_by_number(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr("getpass.getuser", nameless)
 
-    assert cli._user() == f"uid {os.getuid()}"
+    assert cli_shared.user() == f"uid {os.getuid()}"
 
 
 def test_the_description_of_the_api_is_printed(run: Run, database_url: str) -> None:

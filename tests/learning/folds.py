@@ -22,11 +22,16 @@ _TENSOR: Final = {"mixtral-8x7b-instruct-v0.1": 2}
 
 
 class Foretold(NamedTuple):
-    """One start that was left out, its errors as shares of the cache; `after` is None where every rung was refused."""
+    """One start that was left out, its errors as shares of the cache; `after` is None where every rung was refused.
+
+    `inside` says whether it lies where the rung expects nine of ten, which is a `finest` one or a coarser.
+    """
 
     before: float
     after: float | None
     moved: bool
+    inside: bool = False
+    finest: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,11 @@ class Outcome:
             quantile([one.after or 0.0 for one in self.moved], share),
         )
 
+    def inside(self, *, finest: bool) -> str:
+        """How many lie where they are expected, of those that a finest or a coarser rung speaks for."""
+        told = [one.inside for one in self.foretold if one.after is not None and one.finest == finest]
+        return f"{sum(told)} of {len(told)}" if told else "–"
+
     def line(self) -> str:
         refused = sum(one.after is None for one in self.foretold)
         confirmed = len(self.foretold) - refused - len(self.moved)
@@ -58,11 +68,15 @@ class Outcome:
         for share in (0.5, 0.9):
             before, after = self.errors(share) if self.moved else (None, None)
             cells.append("–" if before is None or after is None else f"{before:.2%} → {after:.2%}")
+        cells += [self.inside(finest=True), self.inside(finest=False)]
         return f"| {' | '.join(cells)} |"
 
 
-HEADER: Final = """| logs | left out | a probe is | starts | refused | confirmed | moved | their median error | 90 % |
-|---|---|---|---|---|---|---|---|---|"""
+_COLUMNS: Final = (
+    *("logs", "left out", "a probe is", "starts", "refused", "confirmed", "moved", "their median error", "90 %"),
+    *("inside, finest", "inside, coarser"),
+)
+HEADER: Final = f"| {' | '.join(_COLUMNS)} |\n|{'---|' * len(_COLUMNS)}"
 
 
 def left_out_by(every: Sequence[Start], key: Callable[[Start], object], asked: Sequence[Start] = ()) -> list[Foretold]:
@@ -80,7 +94,13 @@ def foretold(start: Start, calibration: Calibration) -> Foretold:
     before = abs(start.beyond_bytes) / start.pool_bytes
     if found is None:
         return Foretold(before, None, moved=False)
-    return Foretold(before, abs(start.beyond_bytes - found.estimate) / start.pool_bytes, moved=found.estimate != 0)
+    return Foretold(
+        before,
+        abs(start.beyond_bytes - found.estimate) / start.pool_bytes,
+        moved=found.estimate != 0,
+        inside=found.low <= start.beyond_bytes <= found.high,
+        finest=found.own,
+    )
 
 
 def public_logs(newest_known: str | None = None, probes: Sequence[str] = ("a source", "a log")) -> Iterator[Outcome]:

@@ -55,6 +55,7 @@ def upload(catalog: Snapshot, *rows: dict[str, Any], budget: Budget = ENOUGH) ->
         received_at=arrived,
         clock_skew_seconds=None,
         catalog_revision=catalog.revision,
+        trust_revision=catalog.distrust.revision,
         rows=made,
         names=[name_of(kind, name, catalog) for kind, name in names],
         rows_sent=len(rows),
@@ -93,7 +94,7 @@ def test_a_row_judged_by_an_older_catalog_is_not_stored(
 def test_rows_are_judged_again_in_batches(
     store: MeasurementStore, sessions: sessionmaker[Session], catalog: Snapshot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measurement_settling, "_ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(measurement_settling, "ROWS_AT_ONCE", 2)
     store.add(upload(catalog, *(unmatched_row() for _ in range(7)), row()), catalog)
     learned = learn(sessions, "rtx-9090", "RTX 9090")
 

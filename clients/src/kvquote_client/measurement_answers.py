@@ -79,6 +79,9 @@ class ProbeRow(Answer):
     unmatched: int
     quarantined: int
     accepted_share: float | None
+    distrusted: bool
+    distrusted_since: str | None
+    distrust_reason: str | None
 
 
 @dataclass(frozen=True)

@@ -54,10 +54,14 @@ class CalibrationRow(AnswerSchema):
     model_class = text("dense, or what is not dense about the models; null where it does not matter.", null=True)
     dtype = text("The type that was multiplied; null where it does not matter.", null=True)
     ranks = text("Ranks of an all-reduce; null where it does not matter.", null=True)
-    batch = text("Sequences of a step; null where it does not matter.", null=True)
+    batch = text(
+        "Of a step its sequences, as 8-63; of an engine's start the tokens and sequences of the batches that it is "
+        "started for, as 8192x1024, or any where the engine derives them. Null where it does not matter.",
+        null=True,
+    )
     estimate = _signed("Beyond the catalog: the median over probes, drawn toward the rung above.")
-    low = _signed("Beyond the catalog: nineteen of twenty lie above.")
-    high = _signed("Beyond the catalog: nineteen of twenty lie below.")
+    low = _signed("Beyond the catalog: of others under these circumstances nineteen of twenty are expected above.")
+    high = _signed("Beyond the catalog: of others under these circumstances nineteen of twenty are expected below.")
     measured = _signed("The median as it was measured: bytes, bytes a second, seconds, or a share of the listed rate.")
     measurements = whole("How many stand behind it.")
     probes = whole("From how many probes.")

@@ -3,7 +3,7 @@
 from marshmallow import fields
 
 from service.api import limits
-from service.api.schemas.answer_parts import AnswerSchema, number, rows, text, whole
+from service.api.schemas.answer_parts import AnswerSchema, flag, number, rows, text, whole
 from service.api.schemas.catalog import PageQuery, one_of
 from service.api.schemas.closed import Asked
 from service.api.schemas.fields import Choice, ListOf, Moment
@@ -37,8 +37,8 @@ class ProbesQuery(PageQuery):
     """What the list of probes is asked with."""
 
 
-def _moment(about: str) -> fields.String:
-    return fields.String(required=True, metadata={"description": about, "format": "date-time"})
+def _moment(about: str, *, null: bool = False) -> fields.String:
+    return fields.String(required=True, allow_none=null, metadata={"description": about, "format": "date-time"})
 
 
 def _open(about: str, *, null: bool = True) -> fields.Dict:
@@ -122,6 +122,9 @@ class ProbeRow(AnswerSchema):
     unmatched = whole("Of them unmatched.")
     quarantined = whole("Of them quarantined.")
     accepted_share = number("accepted / measurements.", null=True)
+    distrusted = flag("Whether the operator has set its rows aside, whatever they say.")
+    distrusted_since = _moment("Its rows that arrived before then still count; null where none do.", null=True)
+    distrust_reason = text("In the operator's words.", null=True)
 
 
 class ProbesPage(_Page):

@@ -1,0 +1,148 @@
+"""Deciding whose rows are believed, and judging by it again what they sent before.
+
+A decision counts from its commit on: uploads that were judged without it are judged once more. What is stored follows
+in batches, so that a sender of millions of rows is no long transaction; the next run takes up what one left undone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Any, Final
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, func, select, text, update
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.domain.measurement import Lookups
+from service.domain.trust import Decision, Sender
+from service.storage import audit
+from service.storage.database import write_session
+from service.storage.measurement_settling import JUDGED_COLUMNS, ROWS_AT_ONCE, hold_judging, judge_again
+from service.storage.measurement_writes import JUDGING_LOCK
+from service.storage.scores import forget_scores
+from service.storage.snapshot import Snapshot
+from service.storage.tables import AccuracyScore, ApiToken, Measurement, MeasurementProbe, TrustDecision
+from service.storage.trust import next_unsettled, read_distrust, trust_revision
+
+_SPAN: Final = 50_000
+"""Rows of all senders that are looked through at once, as no index leads to those of a token."""
+
+
+class SenderError(ValueError):
+    """What was decided cannot be: nobody knows the sender, or it is so already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A decision on one sender; `decision` is None where it is trusted again."""
+
+    sender: Sender
+    sender_id: str
+    decision: Decision | None
+    author: str
+
+
+def decide(sessions: sessionmaker[Session], change: Change) -> int:
+    """Write a decision down and take the sender's scores out of the accuracy; its number. Raises SenderError."""
+    with write_session(sessions) as session:
+        if session.get_bind().dialect.name == "postgresql":
+            session.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": JUDGING_LOCK})
+        _check(session, change)
+        number = trust_revision(session) + 1
+        last = session.scalar(select(func.max(Measurement.seq))) or 0
+        _drop_older(session, change)
+        session.add(_row(change, number, last))
+        if change.decision is not None:
+            forget_scores(session, *_scored(change, change.decision.since))
+        audit.record(session, _event(change))
+        return number
+
+
+def _check(session: Session, change: Change) -> None:
+    named = f"{change.sender} {change.sender_id}"
+    known: Any = (
+        session.get(MeasurementProbe, UUID(change.sender_id))
+        if change.sender is Sender.PROBE
+        else session.get(ApiToken, change.sender_id)
+    )
+    if known is None:
+        raise SenderError(f"Nobody knows a {named}.")
+    held = read_distrust(session).senders.get((change.sender, change.sender_id))
+    if held == change.decision:
+        raise SenderError(f"The {named} is {'trusted' if held is None else 'distrusted for just that'} already.")
+
+
+def _drop_older(session: Session, change: Change) -> None:
+    """Rows need not be judged by a decision that holds no more."""
+    older = (TrustDecision.sender == change.sender, TrustDecision.sender_id == change.sender_id)
+    session.execute(update(TrustDecision).where(*older).values(done_seq=TrustDecision.last_seq))
+
+
+def _row(change: Change, number: int, last: int) -> TrustDecision:
+    since, reason = change.decision or (None, "")
+    return TrustDecision(
+        id=number,
+        made_at=datetime.now(UTC),
+        author=change.author,
+        sender=change.sender.value,
+        sender_id=change.sender_id,
+        trusted=change.decision is None,
+        since=since,
+        reason=reason,
+        done_seq=0,
+        last_seq=last,
+    )
+
+
+def _event(change: Change) -> audit.Event:
+    subject = f"{change.sender}/{change.sender_id}"
+    if change.decision is None:
+        return audit.Event(change.author, "sender.trusted", subject)
+    since, reason = change.decision
+    note = reason if since is None else f"since {since.isoformat()}: {reason}"
+    return audit.Event(change.author, "sender.distrusted", subject, note=note)
+
+
+def _scored(change: Change, since: datetime | None) -> list[ColumnElement[bool]]:
+    """Scores of the sender's rows, also of rows that are stored no more."""
+    own: ColumnElement[bool] = (
+        AccuracyScore.probe_id == UUID(change.sender_id)
+        if change.sender is Sender.PROBE
+        else AccuracyScore.token_id == change.sender_id
+    )
+    return [own] if since is None else [own, AccuracyScore.received_at >= since]
+
+
+def settle_decisions(sessions: sessionmaker[Session], snapshot: Snapshot, seconds: float) -> bool:
+    """Judge what distrusted senders had sent, for about so many seconds; whether nothing is left."""
+    until, lookups = monotonic() + seconds, Lookups(snapshot, snapshot.distrust)
+    while _settle_next(sessions, lookups):
+        if monotonic() > until:
+            return False
+    return True
+
+
+def _settle_next(sessions: sessionmaker[Session], lookups: Lookups) -> bool:
+    """Judge one batch; whether there was one."""
+    with write_session(sessions) as session:
+        decision = next_unsettled(session) if hold_judging(session, lookups) else None
+        if decision is None:
+            return False
+        asked = select(*JUDGED_COLUMNS).where(*_unjudged(decision)).order_by(Measurement.seq).limit(ROWS_AT_ONCE)
+        rows = session.execute(asked).all()
+        judge_again(session, rows, lookups)
+        reached = rows[-1].seq if len(rows) == ROWS_AT_ONCE else decision.done_seq + _SPAN
+        decision.done_seq = min(reached, decision.last_seq)
+        return True
+
+
+def _unjudged(decision: TrustDecision) -> list[ColumnElement[bool]]:
+    own: ColumnElement[bool] = (
+        Measurement.probe_id == UUID(decision.sender_id)
+        if decision.sender == Sender.PROBE
+        else Measurement.token_id == decision.sender_id
+    )
+    first, last = decision.done_seq, min(decision.done_seq + _SPAN, decision.last_seq)
+    return [own, Measurement.seq > first, Measurement.seq <= last]

@@ -1,0 +1,85 @@
+"""Rows that tell an engine's command line and no fields are taken for what the command says."""
+
+from typing import Any
+
+import pytest
+
+from service.domain.measurement import Lookups, Verdict, judge
+from service.domain.observations import observe
+from tests.domain.commands.command_cases import catalog
+from tests.domain.test_measurement import NOW
+from tests.fleet import GIB, MODEL, RELEASE, capacity_row
+
+COMMAND = "vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 8192"
+
+
+def commanded(command: str, beyond_bytes: float = 1.0 * GIB, **setup: object) -> dict[str, Any]:
+    return {**capacity_row(1, beyond_bytes), "setup": {"command": command, **setup}}
+
+
+def judged(row: dict[str, Any]) -> tuple[Verdict, str | None]:
+    return judge(row, NOW, Lookups(catalog()))[:2]
+
+
+def test_a_command_says_all_that_fields_say() -> None:
+    by_fields, by_command = capacity_row(1, 1.0 * GIB), commanded(COMMAND)
+
+    assert judge(by_command, NOW, Lookups(catalog())) == judge(by_fields, NOW, Lookups(catalog()))
+    assert judge(by_command, NOW, Lookups(catalog())).model_id == MODEL
+    assert observe(by_command, catalog()) == observe(by_fields, catalog())
+
+
+def test_fields_beside_a_command_go_with_it() -> None:
+    told = observe(commanded("vllm serve x --max-model-len 8192", model=MODEL), catalog())
+
+    assert told == observe(capacity_row(1, 1.0 * GIB), catalog())
+
+
+def test_what_a_command_says_is_checked_like_fields() -> None:
+    impossible = {
+        **commanded(f"{COMMAND} --kv-cache-dtype fp8"),
+        "values": {"kv_cache_bytes": 40 * GIB, "kv_capacity_tokens": 9},
+    }
+
+    assert judged(impossible)[0] is Verdict.QUARANTINED
+
+
+@pytest.mark.parametrize(
+    "command, words",
+    [
+        (f"{COMMAND} --no-such-flag-at-all", "no-such-flag"),
+        ("vllm serve nobody/Nothing-7B-at-all --max-model-len 8192", "Nothing"),
+        ("python train.py", "Its command: "),
+        ("vllm serve", "no model"),
+        ("sglang serve --model-path meta-llama/Llama-3.1-8B-Instruct", "and engine is vllm"),
+        ("vllm serve $MODEL", "$MODEL"),
+    ],
+)
+def test_what_is_not_understood_waits_with_the_reason(command: str, words: str) -> None:
+    verdict, detail = judged(commanded(command))
+
+    assert verdict is Verdict.UNMATCHED
+    assert detail is not None
+    assert detail.startswith("Its command: ")
+    assert words in detail
+    assert observe(commanded(command), catalog()) is None
+
+
+def test_a_command_without_a_release_is_accepted_and_not_learned_from() -> None:
+    row = {**commanded(COMMAND), "software": {"engine": "vllm"}}
+
+    assert judged(row)[0] is Verdict.ACCEPTED
+    assert observe(row, catalog()) is None
+
+
+def test_an_image_tells_the_release() -> None:
+    flags = COMMAND.removeprefix("vllm serve ")
+    row = {**commanded(f"docker run --gpus all vllm/vllm-openai:v{RELEASE} --model {flags}"), "software": {}}
+
+    assert observe(row, catalog()) == observe(capacity_row(1, 1.0 * GIB), catalog())
+
+
+def test_a_device_s_own_rates_do_not_hang_on_what_ran_beside_them() -> None:
+    row = {**commanded("python train.py"), "kind": "memory_bandwidth", "values": {"bytes_per_second": 2.9e12}}
+
+    assert judged(row)[0] is Verdict.ACCEPTED
