@@ -14,7 +14,7 @@ from typing import Any
 
 from kvquote_probe.commands import MeasureError, Say
 from kvquote_probe.measure.device import opened
-from kvquote_probe.measure.setting import Bench, add_effort_arguments, effort_of, whole_numbers
+from kvquote_probe.measure.setting import Bench, add_effort_arguments, effort_of, whole_number, whole_numbers
 from kvquote_probe.measure.timing import Timing, Watch
 from kvquote_probe.readings import Reading
 
@@ -30,7 +30,7 @@ _LEAST_RANKS = 2
 def add_arguments(parser: ArgumentParser) -> None:
     """How many ranks, and which sizes."""
     add_effort_arguments(parser)
-    parser.add_argument("--ranks", type=int, metavar="N", help="all cards that torch sees; 2 on the CPU")
+    parser.add_argument("--ranks", type=whole_number, metavar="N", help="all cards that torch sees; 2 on the CPU")
     parser.add_argument(
         "--sizes", type=whole_numbers, default=_SIZES, metavar="BYTES,...", help="bytes that each rank brings"
     )

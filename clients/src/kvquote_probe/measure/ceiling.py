@@ -19,7 +19,7 @@ from kvquote_probe.measure.cache import parts
 from kvquote_probe.measure.form import PREDICTION, ModelForm
 from kvquote_probe.measure.nursery import ExperimentDied
 from kvquote_probe.measure.search import Ceiling, ceiling
-from kvquote_probe.measure.setting import Bench, share
+from kvquote_probe.measure.setting import Bench, share, whole_number
 from kvquote_probe.readings import Reading
 
 _TORCH_TYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
@@ -34,7 +34,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--weight-dtype", metavar="NAME", help="how weights are kept; as the checkpoint has them unless said"
     )
-    parser.add_argument("--context", type=int, metavar="TOKENS", help=f"of each sequence ({_DEFAULT_CONTEXT_TOKENS})")
+    parser.add_argument(
+        "--context", type=whole_number, metavar="TOKENS", help=f"of each sequence ({_DEFAULT_CONTEXT_TOKENS})"
+    )
     parser.add_argument("--limit", choices=[*_LIMITS, "both"], default="both", help="which ceiling (%(default)s)")
     parser.add_argument(
         "--precision", type=share, default=0.01, metavar="SHARE", help="stop at a share of the ceiling (%(default)s)"

@@ -18,7 +18,7 @@ from kvquote_probe.measure.asking import add_model_arguments, asked_for, model_f
 from kvquote_probe.measure.blocks import LayerPlan, layer_plans
 from kvquote_probe.measure.fit import Point, StepFit, fitted
 from kvquote_probe.measure.form import ModelForm
-from kvquote_probe.measure.setting import Bench, add_effort_arguments, effort_of, whole_numbers
+from kvquote_probe.measure.setting import Bench, add_effort_arguments, effort_of, share, whole_numbers
 from kvquote_probe.readings import MOST_SAMPLES, Reading
 
 _TORCH_TYPES = {"bf16": ("bfloat16", 2), "fp16": ("float16", 2), "fp32": ("float32", 4)}
@@ -56,7 +56,7 @@ class Steps:
             "--warm-cache", action="store_true", help="leave the last-level cache as the last step left it"
         )
         parser.add_argument(
-            "--most-residual", type=float, default=0.3, metavar="SHARE",
+            "--most-residual", type=share, default=0.3, metavar="SHARE",
             help="keep no fit where timings are off by more (%(default)s)",
         )  # fmt: skip
         parser.add_argument("--no-graphs", action="store_true", help="launch each kernel instead of one graph a step")
