@@ -218,7 +218,7 @@ def test_what_is_no_count_is_said_at_once(option: str, word: str) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        *("bandwidth --warm-up nan", "bandwidth --seconds -1", "bandwidth --seconds 1e400", "decode --most-residual 0"),
+        *("bandwidth --warm-up nan", "bandwidth --seconds -1", "matmul --seconds 1e400", "decode --most-residual -1"),
         *("matmul --shapes 1x2", "matmul --shapes 1x2x3x4", "matmul --dtypes fp7", "device --fraction 2"),
     ],
 )
@@ -365,6 +365,15 @@ def test_the_plan_of_all_is_that_of_its_measurements(folder: Path, capsys: Captu
     assert {share.name for share in ALL} <= COMMANDS.keys()
     assert sum(share.share for share in ALL) <= 1.0001
     assert not folder.exists()
+
+
+def test_a_plan_says_that_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setattr("kvquote_probe.cli.running.auto_means", lambda: "there is no GPU's driver here")
+
+    main(["all", "--dry-run"])
+    assert capsys.readouterr().out.splitlines()[0] == "plan: there is no GPU's driver here"
+    main(["all", "--dry-run", "--device", "cpu"])
+    assert "driver here" not in capsys.readouterr().out
 
 
 def test_exit_statuses_are_all_told() -> None:

@@ -18,6 +18,7 @@ from kvquote_probe.cli.interrupts import Interrupts, OutOfTime, limited
 from kvquote_probe.cli.showing import reading_lines, status_document, status_lines, upload_line
 from kvquote_probe.cli.words import Asked
 from kvquote_probe.commands import Command, MeasureError, Say
+from kvquote_probe.driver import auto_means
 from kvquote_probe.readings import Reading
 from kvquote_probe.rows import encoded, make_row
 from kvquote_probe.spool import Spool, default_folder
@@ -91,6 +92,8 @@ class Run:
 
     def _print_plan(self, commands: Asked) -> None:
         tell: Say = print if self._args.dry_run else say
+        if any(getattr(args, "device", None) == "auto" for _, args, _ in commands.values()):
+            tell(f"plan: {auto_means()}")
         for command, args, seconds in commands.values():
             limit = "" if seconds is None else f", at most {seconds:,.0f} s"
             tell(f"plan: {command.name}{limit}")

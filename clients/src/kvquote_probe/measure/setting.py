@@ -74,6 +74,17 @@ def seconds(text: str) -> float:
     return number
 
 
+def amount(text: str) -> float:
+    """A number from 0 on."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise ArgumentTypeError(f"{text!r} is no number from 0 on")
+    return number
+
+
 def share(text: str) -> float:
     """A number above 0 and at most 1."""
     try:
