@@ -43,7 +43,11 @@ def plan(args: Namespace) -> list[str]:
 
 def measure(args: Namespace, say: Say, bench: Bench) -> Iterator[Reading]:
     """A row for each size."""
-    ranks = args.ranks or (_LEAST_RANKS if bench.on_cpu else bench.nursery.run(f"{__name__}:cards", {}, say))
+    cards_seen = None if bench.on_cpu else int(bench.nursery.run(f"{__name__}:cards", {}, say))
+    ranks = args.ranks or cards_seen or _LEAST_RANKS
+    if cards_seen is not None and ranks > cards_seen:
+        # The others would wait for the one that has no card.
+        raise MeasureError(f"{ranks} ranks need as many cards, and torch sees {cards_seen}.")
     if ranks < _LEAST_RANKS:
         raise MeasureError("A sum over ranks needs two of them, and torch sees one card here.")
     with tempfile.TemporaryDirectory(prefix="kvquote-probe-") as folder:
@@ -79,7 +83,11 @@ def reduce(arguments: Mapping[str, Any], say: Say) -> dict[str, Any]:  # noqa: A
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # host names of containers often lead nowhere
     backend = "gloo" if on_cpu else "nccl"
     together.init_process_group(
-        backend, init_method=arguments["meeting"], rank=arguments["rank"], world_size=arguments["ranks"]
+        backend,
+        init_method=arguments["meeting"],
+        rank=arguments["rank"],
+        world_size=arguments["ranks"],
+        device_id=None if on_cpu else torch.device(device.place),  # or a barrier guesses
     )
     try:
         samples = [_sum(device, together, size, arguments["effort"]["samples"]) for size in arguments["sizes"]]

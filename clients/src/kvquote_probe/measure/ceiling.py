@@ -27,6 +27,7 @@ _TORCH_TYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 _LIMITS = ("allocation", "step")
 _DEFAULT_CONTEXT_TOKENS = 4096
 _ATTEMPT_SECONDS = 900.0
+_ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -219,6 +220,6 @@ def _reading(bench: Bench, case: Case, limit: str, found: Ceiling) -> Reading:
         "usable_bytes": case.usable_bytes,
         "weight_bytes": case.weight_bytes,
         "attempts": [[sequences, passed] for sequences, passed in found.attempts],
-        "allocator": os.environ.get("PYTORCH_CUDA_ALLOC_CONF"),
+        "allocator": next(filter(None, map(os.environ.get, _ALLOCATOR_VARIABLES)), None),
     }
     return bench.reading("batch_ceiling", values, setup, [float(found.passed)])

@@ -9,7 +9,7 @@ from typing import Any
 
 from kvquote_probe.commands import MeasureError, Say
 from kvquote_probe.measure.blocks import LayerPlan
-from kvquote_probe.measure.device import Device, is_out_of_memory, opened
+from kvquote_probe.measure.device import Device, has_no_kernel, is_out_of_memory, opened, refuse_slow_attention
 from kvquote_probe.measure.layer import Layer, Tensor, fill, spread, weight
 from kvquote_probe.measure.timing import Effort, Timing, Watch, Work, interleaved
 
@@ -39,6 +39,7 @@ def _timed(arguments: Mapping[str, Any], say: Say, of: Callable[..., Work]) -> d
     device = opened(arguments)
     if not hasattr(torch.nn.functional, "rms_norm"):
         raise MeasureError(f"Layers need torch 2.5 or newer, this is {torch.__version__}.")
+    refuse_slow_attention(device)
     watch = Watch(device, shared=bool(arguments.get("shared")))
     plan, sizes = LayerPlan.from_arguments(arguments["plan"]), [tuple(size) for size in arguments["sizes"]]
     with torch.inference_mode():
@@ -56,6 +57,8 @@ def _timed(arguments: Mapping[str, Any], say: Say, of: Callable[..., Work]) -> d
             timings = interleaved(device, works, Effort(**arguments["effort"]), before)
             head = _head_seconds(arguments, device, sizes) if arguments.get("vocabulary_size") else {}
         except RuntimeError as error:
+            if has_no_kernel(error):
+                raise MeasureError("torch has no fused attention for these heads in this type on this card.") from error
             if not is_out_of_memory(error):
                 raise
             raise MeasureError("These layers and caches do not fit: give fewer --layers, or smaller sizes.") from error
@@ -180,7 +183,7 @@ def _captured(device: Device, works: dict[tuple[int, Size], Work]) -> bool:
                 work()
             graphs[key] = graph.replay
     except RuntimeError as error:
-        if is_out_of_memory(error):
+        if is_out_of_memory(error) or has_no_kernel(error):
             raise
         return False
     works.update(graphs)
