@@ -84,11 +84,16 @@ def kvq(service_url: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     return run
 
 
+REFUSED_IN_PART = {"logs-without-gpu": "--gpu: Give a gpu", "compare-gpus": "1 of 4 refused: llama-2-7b on nope: "}
+
+
 @pytest.mark.parametrize("name", PRINTED)
 def test_a_command_prints_what_it_printed(name: str, kvq: Run, golden: Golden) -> None:
     ran = kvq(*PRINTED[name])
 
-    assert (ran.status, ran.err) == (0, "")
+    assert ran.status == (3 if name in REFUSED_IN_PART else 0)
+    assert REFUSED_IN_PART.get(name, "") in ran.err
+    assert ran.err.count("\n") == (name in REFUSED_IN_PART)
     golden(f"cli/{name}", ran.out.splitlines())
 
 
@@ -162,6 +167,14 @@ def test_compare_ends_with_3_where_everything_is_refused(kvq: Run) -> None:
     assert ran.status == 3
     assert [item["answer"] for item in json.loads(ran.out)["items"]] == [None, None]
     assert json.loads(ran.out)["items"][0]["problem"]["status"] == 422
+
+
+def test_a_pair_that_is_refused_is_a_row_that_says_why(kvq: Run) -> None:
+    ran = kvq("compare", "llama-2-7b", "a10,nope", "--context", "4096", "--csv", "--require", "1")
+    rows = list(csv.DictReader(io.StringIO(ran.out)))
+
+    assert ran.status == 3
+    assert [row["refused"] for row in rows] == ["", "The catalog has no GPU named 'nope'."]
 
 
 def test_a_refusal_names_the_option_and_what_is_near(kvq: Run) -> None:

@@ -72,7 +72,7 @@ def test_a_file_is_read_in_whatever_charset_its_mark_says(
     file = tmp_path / "engine.log"
     file.write_bytes(TEXT.encode(charset))
 
-    assert main(["logs", str(file), "--url", service_url, "--json"]) == 0
+    assert main(["logs", str(file), "--gpu", GPU, "--url", service_url, "--json"]) == 0
     assert json.loads(printed(capsys))["said"]["kv_capacity_tokens"] == 438272
 
 
@@ -94,7 +94,7 @@ def test_a_log_is_read_from_a_pipe(
 
 
 def test_a_log_that_cannot_be_quoted_still_gives_rows(service_url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["logs", str(LOGS / "vllm-0.20.2.log"), "--url", service_url, "--csv"]) == 0
+    assert main(["logs", str(LOGS / "vllm-0.20.2.log"), "--url", service_url, "--csv"]) == 3
     found = {row["part"]: row for row in csv.DictReader(io.StringIO(printed(capsys)))}
 
     assert (found["kv_capacity_tokens"]["said"], found["kv_capacity_tokens"]["quoted"]) == ("438272", "")

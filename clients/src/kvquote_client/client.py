@@ -8,7 +8,7 @@ from kvquote_client.catalog import Dtypes, Engines, Gpus, Instances, Models
 from kvquote_client.learning import Accuracy, Calibrations
 from kvquote_client.measurements import Measurements
 from kvquote_client.sending import path_to
-from kvquote_client.transport import DEFAULT_RETRIES, DEFAULT_TIMEOUT_SECONDS, Transport
+from kvquote_client.transport import DEFAULT_DEADLINE_SECONDS, DEFAULT_RETRIES, DEFAULT_TIMEOUT_SECONDS, Transport
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
@@ -29,24 +29,28 @@ class Client:
         with Client("http://127.0.0.1:8000") as kvquote:
             print(kvquote.fit(model="llama-2-7b", gpu="a100-sxm-80gb", context_tokens=4096).max_sequences)
 
-    `timeout` is seconds to connect and seconds between two pieces of an answer, or one number for both; `retries` how
-    often a question that is safe to repeat is asked again when the network or the service fails for a moment. Keeps a
-    connection: close it, or use it in a `with`. Not to be shared by threads.
+    `timeout` is seconds to connect and seconds between two pieces of an answer, or one number for both; `deadline`
+    seconds for a whole request, with its tries and the waits between them; `retries` how often a question that is safe
+    to repeat is asked again when the network or the service fails for a moment. Keeps a connection: close it, or use it
+    in a `with`. Not to be shared by threads.
 
     Every method raises a `KvquoteError`: `Refused` with the problem and the request id where the service says no,
     `Unreachable` where nothing answers, `BadAnswer` where something else does.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - how to ask, each by its name
         self,
         url: str,
         token: str | None = None,
         *,
         timeout: float | tuple[float, float] = DEFAULT_TIMEOUT_SECONDS,
+        deadline: float = DEFAULT_DEADLINE_SECONDS,
         retries: int = DEFAULT_RETRIES,
         user_agent: str = "kvquote-client",
     ) -> None:
-        self.transport = Transport(url, token, timeout=timeout, retries=retries, user_agent=user_agent)
+        self.transport = Transport(
+            url, token, timeout=timeout, deadline=deadline, retries=retries, user_agent=user_agent
+        )
         self.models = Models(self.transport)
         self.gpus = Gpus(self.transport)
         self.instances = Instances(self.transport)

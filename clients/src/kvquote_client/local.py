@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import sqlite3
 import tempfile
 from contextlib import closing, suppress
 from pathlib import Path
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _ADDRESS: Final = "http://local"
 # Environments of several releases may share one cache.
 _KEPT: Final = 4
+_OURS: Final = "alembic_version"
 
 
 def local_client(database: str | None = None) -> Client:
@@ -48,16 +50,30 @@ def local_client(database: str | None = None) -> Client:
             "`pip install .` in a checkout of kvquote puts it there, on Python 3.11 or newer"
         ) from error
     try:
-        url = f"sqlite:///{Path(database).absolute() if database else _cached()}"
+        kept = Path(database).absolute() if database else _cached()
+        url = f"sqlite:///{kept}"
         if database:
+            _refuse_another_s(kept)
             _fill(url)
         settings = service.settings.Settings(database_url=url, log_level="critical")
         app = service.app.create_app(settings)
     except Exception as error:
-        raise Unreachable(f"the local database cannot be used, --database names another: {error}") from error
+        # SQLAlchemy adds the statement and where to read on.
+        words = (str(error).splitlines() or [type(error).__name__])[0]
+        raise Unreachable(f"the local database cannot be used, --database names another: {words}") from error
     client = Client(_ADDRESS, retries=0)
     client.transport.session.mount(_ADDRESS, _InProcess(app))
     return client
+
+
+def _refuse_another_s(path: Path) -> None:
+    """What holds another program's tables gets none of ours beside them."""
+    if not path.exists() or not path.stat().st_size:
+        return
+    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as found:
+        names = {name for (name,) in found.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if names and _OURS not in names:
+        raise ValueError(f"{path} is the database of another program")
 
 
 def _cached() -> Path:

@@ -2,7 +2,7 @@
 
 urllib3's own retries end where the headers do; a body that breaks off is past them, and they cannot tell one request
 from another. So the tries are counted here, around the whole exchange, and urllib3 is asked only for what it does
-right: reading Retry-After.
+right: reading Retry-After. A whole call, its tries and waits among it, has a time that `connections` keeps.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from requests.auth import AuthBase
 from urllib3.exceptions import HTTPError, InvalidHeader, NewConnectionError
 from urllib3.util import Retry
 
+from kvquote_client.connections import BoundedAdapter, Deadline
 from kvquote_client.errors import BadAnswer, InvalidInput, Unreachable, refusal
 from kvquote_client.sending import encoded
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from kvquote_client.errors import Refused
 
 DEFAULT_TIMEOUT_SECONDS: Final = (3.05, 30.0)
+DEFAULT_DEADLINE_SECONDS: Final = 300.0
 DEFAULT_RETRIES: Final = 3
 # What a service or a proxy says when the same request may do later. 429 and 503 are said before anything was done.
 _LATER: Final = frozenset({429, 502, 503, 504})
@@ -40,8 +42,10 @@ _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _FIRST_WAIT_SECONDS: Final = 0.2
 _LONGEST_WAIT_SECONDS: Final = 20.0
 _LONGEST_ASKED_SECONDS: Final = 366 * 86400
-_LARGEST_ANSWER_BYTES: Final = 256 * 1024 * 1024
-_CHUNK_BYTES: Final = 1024 * 1024
+_LONGEST_SECONDS: Final = 30 * 86400
+_LARGEST_ANSWER_BYTES: Final = 64 * 1024 * 1024
+# As it came: a thousand times as much may be packed into it.
+_CHUNK_BYTES: Final = 64 * 1024
 # Where libraries disagree about which host is meant, or what follows the path.
 _NO_ADDRESS: Final = re.compile(r"[\s\\\"<>^`{|}?#]")
 # urllib3 puts the connection before what happened to it; before release 2 as Python shows objects.
@@ -72,29 +76,38 @@ class Reply(NamedTuple):
 class Transport:
     """One service's address, its token, and a connection that is kept.
 
-    `timeout` is seconds to connect and seconds between two pieces of an answer, or one number for both. `retries` is
-    how often a request is tried again; a Retry-After of up to 20 s is waited for, a longer one is left to the caller,
-    who finds it in `Unavailable.retry_after_seconds`. Not to be shared by threads.
+    `timeout` is seconds to connect and seconds between two pieces of an answer, or one number for both; `deadline` is
+    seconds for a whole call, with all its tries and the waits between them. `retries` is how often a request is tried
+    again; a Retry-After of up to 20 s is waited for, a longer one is left to the caller, who finds it in
+    `Unavailable.retry_after_seconds`. Not to be shared by threads.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - how to ask, each by its name
         self,
         url: str,
         token: str | None = None,
         *,
         timeout: float | tuple[float, float] = DEFAULT_TIMEOUT_SECONDS,
+        deadline: float = DEFAULT_DEADLINE_SECONDS,
         retries: int = DEFAULT_RETRIES,
         user_agent: str = "kvquote-client",
     ) -> None:
         self.url = checked_url(url)
-        self.timeout = timeout
+        connect, piece = timeout if isinstance(timeout, tuple) else (timeout, timeout)
+        self.timeout = (_checked_seconds(connect), _checked_seconds(piece))
+        self.deadline = _checked_seconds(deadline)
         self.retries = retries
         self.session = requests.Session()
         self.session.headers.update({"Accept": "application/json", "User-Agent": user_agent})
-        # A proxy cannot reach what only this machine sees.
-        parts = urlsplit(self.url)
-        self.session.trust_env = parts.scheme != "http" or parts.hostname not in _LOOPBACK
         self.session.auth = _Bearer(token)
+        self._clock = Deadline(self.timeout[1])
+        for scheme in ("http://", "https://"):
+            self.session.mount(scheme, BoundedAdapter(self._clock))
+        # A proxy cannot reach what only this machine sees; https still has its certificates from the environment.
+        parts = urlsplit(self.url)
+        here = _is_loopback(parts.hostname or "")
+        self.session.trust_env = parts.scheme != "http" or not here
+        self._proxies = {"no_proxy": str(parts.hostname)} if here else {}
 
     def __enter__(self) -> Self:
         return self
@@ -135,11 +148,13 @@ class Transport:
             sent.setdefault("Content-Type", "application/json")
         asked = self._prepared(requests.Request(method, self.url + path, params=params, data=data, headers=sent))
         safe = method in _SAFE_METHODS if repeat is None else repeat
+        self._clock.start(self.deadline)
         for tries in itertools.count():
             outcome = self._once(asked, answers)
             if isinstance(outcome, Reply):
                 return outcome
-            if tries >= self.retries or (wait := _wait_seconds(outcome, tries, safe=safe)) is None:
+            wait = _wait_seconds(outcome, tries, safe=safe)
+            if tries >= self.retries or wait is None or wait >= self._clock.left:
                 raise outcome
             time.sleep(wait)
         raise AssertionError
@@ -153,14 +168,41 @@ class Transport:
     def _once(self, asked: requests.PreparedRequest, answers: Collection[int]) -> Reply | Refused | Unreachable:
         url = str(asked.url)
         try:
-            settings = self.session.merge_environment_settings(url, {}, True, None, None)  # noqa: FBT003 - `stream`
+            settings = self.session.merge_environment_settings(url, {**self._proxies}, True, None, None)  # noqa: FBT003 - `stream`
             with self.session.send(asked, timeout=self.timeout, allow_redirects=False, **settings) as reply:
-                body = _whole(reply)
+                body = self._whole(reply)
+        except requests.exceptions.ContentDecodingError as error:
+            raise BadAnswer(f"{url} answered what cannot be unpacked: {_cause(error)}") from error
         except (requests.RequestException, HTTPError, OSError) as error:
-            return _unreachable(self.url, error)
+            return self._unreachable(error)
         except ValueError as error:  # requests lets through what urllib3 thinks of a header
             raise InvalidInput(f"{url} cannot be asked: {error}") from error
         return _read(reply, body, answers)
+
+    def _whole(self, reply: requests.Response) -> bytes:
+        pieces, size = [], 0
+        for piece in reply.iter_content(_CHUNK_BYTES):
+            pieces.append(piece)
+            size += len(piece)
+            if size > _LARGEST_ANSWER_BYTES:
+                raise BadAnswer(f"{reply.url} answered more than {_LARGEST_ANSWER_BYTES:,} bytes")
+            self._clock.wait_seconds()
+        missing = getattr(reply.raw, "length_remaining", 0)
+        if missing:  # urllib3 before 2 leaves it at that
+            raise requests.ConnectionError(f"the answer ends {missing} bytes early")
+        return b"".join(pieces)
+
+    def _unreachable(self, error: Exception) -> Unreachable:
+        who = f"the proxy before {self.url}" if isinstance(error, requests.exceptions.ProxyError) else self.url
+        cause = _cause(error)
+        words = _OBJECT.sub("", str(cause)).strip() or type(cause).__name__
+        late = f"{who} has not answered whole within {self.deadline:g} s"
+        failure = Unreachable(late if self._clock.left <= 0 else f"{who} does not answer: {words}")
+        failure.__cause__ = error
+        failure.not_begun = isinstance(error, requests.ConnectTimeout) or isinstance(cause, NewConnectionError)
+        # What requests takes for a mistake in an address, of a proxy too, is one the next time as well.
+        failure.may_pass = not isinstance(error, requests.exceptions.SSLError | ValueError)
+        return failure
 
 
 class _Bearer(AuthBase):
@@ -195,20 +237,19 @@ def checked_url(url: str) -> str:
     return url.rstrip("/")
 
 
-def _whole(reply: requests.Response) -> bytes:
-    pieces, size = [], 0
-    for piece in reply.iter_content(_CHUNK_BYTES):
-        pieces.append(piece)
-        size += len(piece)
-        if size > _LARGEST_ANSWER_BYTES:
-            raise BadAnswer(f"{reply.url} answered more than {_LARGEST_ANSWER_BYTES:,} bytes")
-    missing = getattr(reply.raw, "length_remaining", 0)
-    if missing:  # urllib3 before 2 leaves it at that
-        raise requests.ConnectionError(f"the answer ends {missing} bytes early")
-    return b"".join(pieces)
+def _checked_seconds(seconds: object) -> float:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= _LONGEST_SECONDS:
+        raise InvalidInput(f"{seconds!r} is no time to wait: that is above 0 s and up to {_LONGEST_SECONDS:,} s")
+    return float(seconds)
+
+
+def _is_loopback(host: str) -> bool:
+    return host in _LOOPBACK or host.startswith("127.")
 
 
 def _read(reply: requests.Response, body: bytes, answers: Collection[int]) -> Reply | Refused:
+    if reply.status_code < HTTPStatus.OK:
+        raise BadAnswer(f"{reply.url} answered HTTP {reply.status_code} and left it at that")
     parsed = _parsed(reply, body)
     if reply.status_code in answers or reply.status_code < HTTPStatus.MULTIPLE_CHOICES:
         return Reply(reply.status_code, reply.headers, parsed)
@@ -255,17 +296,6 @@ def _wait_seconds(failure: Refused | Unreachable, tries: int, *, safe: bool) -> 
     asked_for = failure.retry_after_seconds
     wait = wait if asked_for is None else asked_for + wait
     return wait if wait <= _LONGEST_WAIT_SECONDS else None
-
-
-def _unreachable(url: str, error: Exception) -> Unreachable:
-    cause = _cause(error)
-    words = _OBJECT.sub("", str(cause)).strip() or type(cause).__name__
-    who = f"the proxy before {url}" if isinstance(error, requests.exceptions.ProxyError) else url
-    failure = Unreachable(f"{who} does not answer: {words}")
-    failure.__cause__ = error
-    failure.not_begun = isinstance(error, requests.ConnectTimeout) or isinstance(cause, NewConnectionError)
-    failure.may_pass = not isinstance(error, requests.exceptions.SSLError | requests.exceptions.InvalidURL)
-    return failure
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from pathlib import Path
 from typing import Any
 
 from kvquote_probe.names import plain_text
 
 _FIELDS = "name,driver_version,compute_cap,mig.mode.current"
 _SECONDS = 10
+_NODES = ("nvidiactl", "nvgpu", "nvhost-gpu", "dxg", "kfd")
+"""What drivers leave in /dev: NVIDIA's, Jetson's (two), WSL's and AMD's."""
+
+
+def auto_means(devices: Path = Path("/dev")) -> str:
+    """What `--device auto` will be, as far as can be seen without torch, which takes seconds to load."""
+    if any((devices / node).exists() for node in _NODES):
+        return "auto is the first GPU that torch sees"
+    return f"there is no GPU's driver here (none of {', '.join(_NODES)} in {devices}), so auto is the CPU"
 
 
 def local_gpu(count: int | None) -> dict[str, Any] | None:

@@ -176,7 +176,8 @@ class Uploader:
             except _StopError as error:
                 return report.ended(End.REFUSED, str(error))
             except _RepeatError as error:
-                wait = error.seconds if error.seconds is not None else _wait_seconds(failures)
+                # At least what the service asks for; one that asks for nothing is not asked without a pause.
+                wait = max(error.seconds or 0.0, _wait_seconds(failures))
                 failures += 1
                 if self._clock() + wait - answered_at > self._patience:
                     return report.ended(End.LATER, str(error))

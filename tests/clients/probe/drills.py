@@ -50,6 +50,11 @@ def refusing(_args: Namespace, _say: Say) -> Iterator[Reading]:
     raise MeasureError("there is no torch here")
 
 
+def broken(_args: Namespace, _say: Say) -> Iterator[Reading]:
+    yield reading(6.0)
+    raise ZeroDivisionError("a fault")
+
+
 def nothing(_args: Namespace, _say: Say) -> Iterator[Reading]:
     yield from ()
 

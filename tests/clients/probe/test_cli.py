@@ -1,6 +1,9 @@
 """`kvquote-probe`: what it prints, keeps and sends, and how it ends."""
 
 import json
+import os
+import subprocess
+import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,7 +12,7 @@ import pytest
 
 from kvquote_probe.cli import main
 from kvquote_probe.cli.codes import EXIT_CODES, Code
-from kvquote_probe.cli.words import Words
+from kvquote_probe.cli.words import Words, _setting
 from kvquote_probe.commands import Say, Share
 from kvquote_probe.readings import Reading
 from kvquote_probe.spool import Spool
@@ -169,6 +172,102 @@ def test_what_makes_no_sense_is_said(offer: Callable[..., None], words: list[str
     assert ended.value.code == Code.USAGE
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(("--url", "localhost:8000"), id="no-scheme"),
+        pytest.param(("--url", ""), id="no-address"),
+        pytest.param(("--url", "http://a", "--token", "sec\nret"), id="no-token"),
+    ],
+)
+def test_a_service_that_cannot_be_asked_is_said_before_anything_is_measured(
+    offer: Callable[..., None], folder: Path, words: tuple[str, ...], capsys: Captured
+) -> None:
+    offer(two=drills.two)
+
+    assert main(["two", *words]) == Code.USAGE
+    told = capsys.readouterr()
+    assert "half-way" not in told.err
+    assert "sec" not in told.err
+    assert not folder.exists()
+
+
+def test_variables_may_end_as_files_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KVQUOTE_TOKEN", "kvq_x\n")
+    assert _setting("KVQUOTE_TOKEN") == "kvq_x"
+    monkeypatch.setenv("KVQUOTE_TOKEN", " \n")
+    assert _setting("KVQUOTE_TOKEN") is None
+
+
+@pytest.mark.parametrize("word", ["0", "-1", "1.5", "nan", "1e9", "", "²", "9" * 16])
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("bandwidth --samples", "bandwidth --working-set-bytes", "bandwidth --page-bytes", "bandwidth --limit-bytes"),
+        *("kv --context", "kv --sequences", "ceiling --context", "allreduce --ranks", "allreduce --sizes"),
+        *("matmul --shapes", "decode --lengths", "decode --batch-sizes", "prefill --layers"),
+    ],
+)
+def test_what_is_no_count_is_said_at_once(option: str, word: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*option.split(), word])
+
+    assert ended.value.code == Code.USAGE
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("bandwidth --warm-up nan", "bandwidth --seconds -1", "matmul --seconds 1e400", "decode --most-residual -1"),
+        *("matmul --shapes 1x2", "matmul --shapes 1x2x3x4", "matmul --dtypes fp7", "device --fraction 2"),
+    ],
+)
+def test_what_is_no_measure_is_said_at_once(words: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words.split())
+
+    assert ended.value.code == Code.USAGE
+
+
+def test_a_spool_without_a_name_is_no_spool_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(SystemExit) as ended:
+        main(["status", "--spool", ""])
+    assert ended.value.code == Code.USAGE
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_share_of_the_memory_has_both_names(capsys: Captured) -> None:
+    for name in ("--fraction", "--memory-fraction"):
+        assert main(["kv", "--dry-run", name, "0.5"]) == Code.DONE
+        assert "at most 50% of the memory" in capsys.readouterr().out
+
+
+def test_a_fault_of_its_own_is_one_line(
+    offer: Callable[..., None], folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    offer(broken=drills.broken)
+
+    assert main(["broken"]) == Code.FAULT
+    assert capsys.readouterr().err.splitlines()[-1].startswith("a fault of kvquote-probe itself")
+    assert kept(folder) == [6.0]
+    monkeypatch.setenv("KVQUOTE_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        main(["broken"])
+
+
+@pytest.mark.parametrize("redirect, code, said", [(">&-", 0, ""), ("2>&-", 0, ""), (">/dev/full", 6, "No space left")])
+def test_a_place_that_takes_no_output_is_no_traceback(redirect: str, code: int, said: str, folder: Path) -> None:
+    command = f"{sys.executable} -m kvquote_probe status --spool {folder} {redirect}"
+    named = {**os.environ, "PYTHONPATH": str(ROOT / "clients" / "src")}
+    ran = subprocess.run(["sh", "-c", command], env=named, capture_output=True, text=True, check=False)
+
+    assert ran.returncode == code
+    assert said in ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
 def test_a_spool_that_cannot_be_used_is_said_before_anything_is_measured(
     offer: Callable[..., None], tmp_path: Path, capsys: Captured
 ) -> None:
@@ -266,6 +365,15 @@ def test_the_plan_of_all_is_that_of_its_measurements(folder: Path, capsys: Captu
     assert {share.name for share in ALL} <= COMMANDS.keys()
     assert sum(share.share for share in ALL) <= 1.0001
     assert not folder.exists()
+
+
+def test_a_plan_says_that_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch, capsys: Captured) -> None:
+    monkeypatch.setattr("kvquote_probe.cli.running.auto_means", lambda: "there is no GPU's driver here")
+
+    main(["all", "--dry-run"])
+    assert capsys.readouterr().out.splitlines()[0] == "plan: there is no GPU's driver here"
+    main(["all", "--dry-run", "--device", "cpu"])
+    assert "driver here" not in capsys.readouterr().out
 
 
 def test_exit_statuses_are_all_told() -> None:

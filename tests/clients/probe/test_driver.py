@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kvquote_probe.driver import local_gpu
+from kvquote_probe.driver import auto_means, local_gpu
 
 H100 = "NVIDIA H100 80GB HBM3, 570.86.15, 9.0, Disabled"
 L4 = "NVIDIA L4, 570.86.15, 8.9, [N/A]"
@@ -67,3 +67,11 @@ def test_without_the_tool_nothing_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("PATH", str(tmp_path))
 
     assert local_gpu(None) is None
+
+
+@pytest.mark.parametrize("node", ["nvidiactl", "kfd", "dxg"])
+def test_what_auto_means_is_seen_without_torch(tmp_path: Path, node: str) -> None:
+    assert "no GPU's driver" in auto_means(tmp_path)
+    assert "is the CPU" in auto_means(tmp_path)
+    (tmp_path / node).touch()
+    assert auto_means(tmp_path) == "auto is the first GPU that torch sees"

@@ -141,7 +141,9 @@ def test_retry_after_is_obeyed(spool: Spool, service: FakeService, code: int, he
 
     _, _, clock = upload(spool, service.url)
 
-    assert clock.slept == [wait]
+    (slept,) = clock.slept
+    # A service that asks for no wait at all gets a short one: it would be asked without a pause else.
+    assert (slept == wait) if wait else 0.5 <= slept <= 1
 
 
 def test_patience_ends_before_a_wait_that_is_longer_and_the_rows_stay(spool: Spool, service: FakeService) -> None:

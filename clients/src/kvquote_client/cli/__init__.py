@@ -1,21 +1,22 @@
 """The command `kvquote`: quotes and the catalog, for people and for pipelines.
 
 It ends with 0 where the answer is there, 1 where --require is not met, 2 where what was typed makes no sense, 3 where
-the service refused, 4 where no answer could be had: nothing answers, or it is overloaded.
+the service refused all or a part of it, 4 where no answer could be had: nothing answers, or it is overloaded. 70 is a
+fault of this program.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from kvquote_client import __version__
+from kvquote_client.cli.codes import FAULT, INTERRUPTED, NO_ANSWER, PIPE_CLOSED, REFUSED, USAGE
 from kvquote_client.cli.commands import DEFAULT_URL, asked_for
-from kvquote_client.cli.output import Output
+from kvquote_client.cli.output import Output, complain
 from kvquote_client.errors import InvalidInput, KvquoteError, Refused, Unavailable
 
 if TYPE_CHECKING:
@@ -23,12 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kvquote_client.client import Client
-
-USAGE: Final = 2
-REFUSED: Final = 3
-NO_ANSWER: Final = 4
-_INTERRUPTED: Final = 130
-_PIPE_CLOSED: Final = 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,12 +35,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # Whoever read has seen enough.
         _write_no_more()
-        return _PIPE_CLOSED
+        return PIPE_CLOSED
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return INTERRUPTED
     except OSError as error:
         _write_no_more()
         return _complain(f"cannot write: {error.strerror or error}", NO_ANSWER)
+    except Exception as error:
+        if os.environ.get("KVQUOTE_DEBUG"):
+            raise
+        return _complain(f"a fault of kvquote itself, KVQUOTE_DEBUG=1 shows where: {error!r}", FAULT)
     return status
 
 
@@ -74,15 +73,16 @@ def _run(words: list[str]) -> int:
         return _complain(str(error), USAGE)
     except Refused as refused:
         if asked.form == "json":
-            output.write([json.dumps(refused.problem, indent=2, ensure_ascii=not output.screen.unicode)])
+            output.tell_json(refused.problem)
         return _complain(_explained(refused), NO_ANSWER if isinstance(refused, Unavailable) else REFUSED)
     except KvquoteError as error:
-        return _complain(f"{error}\n  --url or KVQUOTE_URL names a service, --local needs none", NO_ANSWER)
+        way_out = "" if asked.local else "\n  --url or KVQUOTE_URL names a service, --local needs none"
+        return _complain(f"{error}{way_out}", NO_ANSWER)
 
 
 def _client(asked: argparse.Namespace) -> Client:
     from kvquote_client.client import Client
-    from kvquote_client.transport import DEFAULT_RETRIES, DEFAULT_TIMEOUT_SECONDS
+    from kvquote_client.transport import DEFAULT_DEADLINE_SECONDS, DEFAULT_RETRIES, DEFAULT_TIMEOUT_SECONDS
 
     if asked.local:
         if asked.url:
@@ -93,9 +93,10 @@ def _client(asked: argparse.Namespace) -> Client:
     if asked.database:
         raise InvalidInput("--database is what --local asks; without --local the service has its own")
     return Client(
-        asked.url or os.environ.get("KVQUOTE_URL", "").strip() or DEFAULT_URL,
-        asked.token or os.environ.get("KVQUOTE_TOKEN", "").strip() or None,
+        asked.url if asked.url is not None else os.environ.get("KVQUOTE_URL", "").strip() or DEFAULT_URL,
+        asked.token if asked.token is not None else os.environ.get("KVQUOTE_TOKEN", "").strip() or None,
         timeout=asked.timeout or DEFAULT_TIMEOUT_SECONDS,
+        deadline=asked.deadline or DEFAULT_DEADLINE_SECONDS,
         retries=DEFAULT_RETRIES if asked.retries is None else asked.retries,
         user_agent=f"kvquote/{__version__}",
     )
@@ -118,9 +119,5 @@ def _explained(refused: Refused) -> str:
 
 
 def _complain(words: str, status: int) -> int:
-    from kvquote_client.cli.screen import Screen
-
-    screen = Screen.of(sys.stderr)
-    for number, line in enumerate(words.splitlines()):
-        print(screen.text(line if number else f"kvquote: {line}"), file=sys.stderr)
+    complain(words)
     return status

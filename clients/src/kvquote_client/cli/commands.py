@@ -28,7 +28,8 @@ _EXAMPLES: Final = """examples:
 
 exit codes:
   0 answered   1 --require is not met   2 what was typed makes no sense
-  3 the service refused   4 no answer could be had
+  3 the service refused; of `compare` a pair, of `logs` the quote
+  4 no answer could be had   70 a fault of kvquote itself
 """
 _QUESTIONS: Final = {
     "fit": (add_fit, "how many sequences fit a GPU, and what takes the memory"),
@@ -42,6 +43,7 @@ _NOT_GIVEN: Final = {
     "database": None,
     "token": None,
     "timeout": None,
+    "deadline": None,
     "retries": None,
 }
 
@@ -54,6 +56,8 @@ def asked_for(words: Sequence[str]) -> argparse.Namespace:
     command = commands[asked.task]
     command.refuse_unknown(left)
     asked.words = list(words[end + 1 :])
+    if end < len(words) and not asked.words:
+        command.error("after -- there is no engine's command")
     if asked.words and asked.task not in _QUESTIONS:
         command.error("only a question takes an engine's command after --")
     return asked
@@ -106,12 +110,13 @@ def _add_common(parser: Parser) -> None:
     option("database", "with --local: its SQLite file; default: one in the user's cache", metavar="FILE")
     option("token", "default: KVQUOTE_TOKEN, which others on the machine do not see")
     option("timeout", "to connect, and between two pieces of an answer", metavar="SECONDS", type=_seconds)
+    option("deadline", "for a whole request, with its tries; default 300", metavar="SECONDS", type=_seconds)
     option("retries", "how often to ask again what may pass; default 3", metavar="N", type=_tries)
 
 
 def _seconds(text: str) -> float:
     seconds = number(text)
-    if not 0 < seconds < float("inf"):
+    if seconds <= 0:
         raise argparse.ArgumentTypeError(f"{text!r} is no time to wait")
     return seconds
 

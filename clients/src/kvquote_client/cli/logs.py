@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kvquote_client.cli.codes import REFUSED
 from kvquote_client.cli.options import Parser, add_table, given
+from kvquote_client.cli.output import complain
 from kvquote_client.errors import InvalidInput
 from kvquote_client.question import Question
 
@@ -35,24 +37,37 @@ def add_logs(parser: Parser) -> None:
 
 
 def logs(asked: argparse.Namespace, client: Client, output: Output) -> int:
-    """What the log says, what would have been quoted, and by how much they differ."""
-    from kvquote_client.cli.logs_text import lines, rows
+    """What the log says, what would have been quoted, and by how much they differ; 3 where the quote is refused."""
+    from kvquote_client.cli.logs_text import faults_in_a_line, lines, rows
 
     answer = client.logs(_text(asked.file), **given(asked, Question))
     output.tell(answer.raw, rows(answer), lines(answer, output.screen, why=asked.why))
-    return 0
+    if answer.unquoted is None:
+        return 0
+    # What the log says is told; what it was to be put beside is not there, and a pipeline has to hear of it.
+    complain(f"no quote to put beside it: {faults_in_a_line(answer.unquoted)}")
+    return REFUSED
+
+
+def _start_of(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_LARGEST_BYTES + 1)
+
+
+def _start_of_input() -> bytes:
+    if sys.stdin is None:  # whoever started this has closed it
+        raise OSError("standard input is closed")
+    return sys.stdin.buffer.read(_LARGEST_BYTES + 1)
 
 
 def _text(name: str) -> str:
     """A log as it lies there: whatever is not of its charset is shown as such, and cannot be what an engine says."""
     try:
-        if name == "-":
-            content = sys.stdin.buffer.read(_LARGEST_BYTES + 1)
-        else:
-            with Path(name).open("rb") as file:
-                content = file.read(_LARGEST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise InvalidInput(f"{name}: {error}") from error
+        content = _start_of_input() if name == "-" else _start_of(Path(name))
+    except OSError as error:
+        raise InvalidInput(f"{name!r} cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise InvalidInput(f"{name!r} is no file's name: {error}") from error
     if len(content) > _LARGEST_BYTES:
         raise InvalidInput(f"{name} is larger than 10 MiB; its start is enough: head -c 5000000 … | kvquote logs -")
     charset = next((charset for mark, charset in _MARKS if content.startswith(mark)), "utf-8")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from kvquote_client.cli.screen import Screen
-    from kvquote_client.log_answers import LogAnswer, LogRefusal
+    from kvquote_client.log_answers import LogAnswer, LogProblem, LogRefusal
 
 _NONE: Final = "-"
 _BAD: Final = 31
@@ -103,6 +103,12 @@ def _quoted(answer: LogAnswer, screen: Screen) -> list[str]:
         return []
     faults = [f"  {option_of(fault.get('pointer'))}: {fault.get('detail')}" for fault in problem.errors]
     return [screen.text(line) for line in (f"not quoted: {problem.title}", *(faults or [f"  {problem.detail}"]))]
+
+
+def faults_in_a_line(problem: LogProblem) -> str:
+    """Why there is no quote, fault by fault."""
+    told = [f"{option_of(fault.get('pointer'))}: {fault.get('detail')}" for fault in problem.errors]
+    return "; ".join(told) or said(problem.detail or problem.title)
 
 
 def _compared(answer: LogAnswer, screen: Screen) -> list[str]:

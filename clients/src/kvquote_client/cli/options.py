@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
+import math
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -90,12 +91,14 @@ def _number(name: str, kind: type) -> Callable[[str], float]:
 
 
 def number(text: str) -> float:
-    """`0.92`, `7e9`, `80,000,000`; whole where it can be."""
+    """`0.92`, `7e9`, `80,000,000`; whole where it can be, and always finite."""
     try:
         value = float(text.replace(",", "").replace("_", ""))
-        return int(value) if value.is_integer() else value
-    except (ValueError, OverflowError) as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number") from error
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number")
+    return int(value) if value.is_integer() else value
 
 
 def whole(text: str) -> int:
@@ -135,12 +138,18 @@ def document(text: str) -> dict[str, Any]:
     try:
         said = text if text.lstrip().startswith("{") else _content(text)
         value = json.loads(said)
-    except (OSError, ValueError, RecursionError) as error:
-        raise argparse.ArgumentTypeError(f"{text:.60}: {error}") from error
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} holds no JSON: {error}") from error
     if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f"{text:.60} holds no JSON object")
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} holds no JSON object")
     return value
 
 
 def _content(name: str) -> str:
-    return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    if name != "-":
+        return Path(name).read_text(encoding="utf-8-sig")
+    if sys.stdin is None:  # whoever started this has closed it
+        raise OSError("standard input is closed")
+    return sys.stdin.read()

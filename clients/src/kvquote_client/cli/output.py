@@ -26,7 +26,7 @@ class Output(NamedTuple):
     def tell(self, document: object, rows: Sequence[Mapping[str, Any]], text: Iterable[str]) -> None:
         """Write the form that was asked for: the document as it came, its flat rows, or the lines for a person."""
         if self.form == "json":
-            self.write([json.dumps(document, indent=2, ensure_ascii=not self.screen.unicode)])
+            self.tell_json(document)
         elif self.form == "csv":
             from kvquote_client.cli.rows import csv_lines
 
@@ -34,8 +34,25 @@ class Output(NamedTuple):
         else:
             self.write(text)
 
+    def tell_json(self, document: object) -> None:
+        """Write a document; what would move a terminal's cursor is escaped, as JSON allows for any character."""
+        text = json.dumps(document, indent=2, ensure_ascii=not self.screen.unicode)
+        lines = text.split("\n")
+        self.write(line if line.isprintable() else "".join(map(_printable, line)) for line in lines)
+
     @staticmethod
     def write(lines: Iterable[str]) -> None:
         """Print lines, one by one."""
         for line in lines:
             print(line)
+
+
+def complain(words: str) -> None:
+    """Say on standard error why there is no answer, or not all of it."""
+    screen = Screen.of(sys.stderr)
+    for number, line in enumerate(words.splitlines()):
+        print(screen.text(line if number else f"kvquote: {line}"), file=sys.stderr)
+
+
+def _printable(char: str) -> str:
+    return char if char.isprintable() else json.dumps(char)[1:-1]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from kvquote_client.cli.codes import NOT_MET, REFUSED
 from kvquote_client.cli.figures import size, whole
 from kvquote_client.cli.options import Parser, add_table, count, given
+from kvquote_client.cli.output import complain
 from kvquote_client.errors import InvalidInput, Refused, Unavailable
 from kvquote_client.question import Question, TrafficQuestion
 
@@ -18,8 +20,6 @@ if TYPE_CHECKING:
     from kvquote_client.cli.output import Output
     from kvquote_client.client import Client
 
-NOT_MET: Final = 1
-REFUSED: Final = 3
 _DASH: Final = "-"
 
 
@@ -65,15 +65,21 @@ def traffic(asked: argparse.Namespace, client: Client, output: Output) -> int:
 
 
 def compare(asked: argparse.Namespace, client: Client, output: Output) -> int:
-    """Every model named on every GPU named, a row each; 1 where none holds --require, 3 where all were refused."""
+    """Every model named on every GPU named, a row each; 3 where one was refused, 1 where none holds --require."""
     from kvquote_client.cli.rows import flat
 
     question = _question(asked, Question)
-    models, gpus = (_names(question.pop(name, None)) for name in ("model", "gpu"))
+    models, gpus = (_names(name, question.pop(name, None)) for name in ("model", "gpu"))
     pairs = [_compared(client, question, model, gpu) for model in models for gpu in gpus]
-    rows = [{"model": pair.model, "gpu": pair.gpu, **(flat(pair.answer) if pair.answer else {})} for pair in pairs]
+    rows = [
+        {"model": pair.model, "gpu": pair.gpu, "refused": pair.why, **(flat(pair.answer) if pair.answer else {})}
+        for pair in pairs
+    ]
     output.tell({"items": [pair.document() for pair in pairs]}, rows, _table(pairs, output))
-    if all(pair.answer is None for pair in pairs):
+    refused = [pair for pair in pairs if pair.answer is None]
+    if refused:
+        # The others are told, as `ls` tells of those that are there; a name mistyped must not pass unseen.
+        complain(f"{len(refused)} of {len(pairs)} refused: {refused[0].named}: {refused[0].why}")
         return REFUSED
     return 0 if any(pair.answer and _meets(pair.answer, asked.require) for pair in pairs) else NOT_MET
 
@@ -90,6 +96,19 @@ class Pair(NamedTuple):
     def said(self) -> Mapping[str, Any]:
         """What the service sent, one or the other."""
         return self.answer.raw if self.answer else self.refused.problem if self.refused else {}
+
+    @property
+    def named(self) -> str:
+        """Both names, as far as they were given."""
+        return " on ".join(filter(None, (self.model, self.gpu))) or "the question"
+
+    @property
+    def why(self) -> str | None:
+        """Why it was refused, by its first fault; None where it was not."""
+        if self.refused is None:
+            return None
+        faults = self.refused.errors
+        return str(faults[0].get("detail") if faults else self.refused.detail or self.refused.title)
 
     def document(self) -> dict[str, Any]:
         """The pair as JSON."""
@@ -116,9 +135,7 @@ def _cells(pair: Pair) -> list[str]:
     names = [pair.model or _DASH, pair.gpu or _DASH]
     answer = pair.answer
     if answer is None:
-        faults = pair.refused.errors if pair.refused else []
-        why = faults[0].get("detail") if faults else pair.refused and (pair.refused.detail or pair.refused.title)
-        return [*names, _DASH, "refused", _DASH, _DASH, _DASH, str(why)]
+        return [*names, _DASH, "refused", _DASH, _DASH, _DASH, str(pair.why)]
     pool = next((part.bytes for part in answer.ledger.parts if part.name == "kv_cache"), None)
     limit = answer.shortage or answer.binding
     longest = whole(answer.max_context_tokens)
@@ -155,5 +172,10 @@ def _put(question: dict[str, Any], name: str, value: str | None) -> None:
         raise InvalidInput(f"{name} is given twice: {value!r} and {question[name]!r}")
 
 
-def _names(listed: str | None) -> Sequence[str | None]:
-    return [name.strip() for name in listed.split(",") if name.strip()] if listed else [None]
+def _names(what: str, listed: str | None) -> Sequence[str | None]:
+    if listed is None:
+        return [None]
+    found = [name.strip() for name in listed.split(",") if name.strip()]
+    if not found:
+        raise InvalidInput(f"{listed!r} names no {what}")
+    return found

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 # Of the question what decides the answer most; the rest is in --json.
 _ASKED: Final = ("context_tokens", "batch_size", "weight_dtype", "kv_dtype", "engine_version")
 _FIGURES: Final = {"int", "float", "str", "bool"}
+# What spreadsheets run as a formula (OWASP, CSV injection); numbers are none, texts come from whoever named things.
+_FORMULAS: Final = ("=", "+", "-", "@")
 
 
 def flat(answer: Quoted) -> dict[str, Any]:
@@ -55,7 +57,10 @@ def csv_lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def _cell(value: object) -> str:
     if value is None:
         return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    # One line a row, and no character that moves a terminal's cursor.
+    text = text if text.isprintable() else "".join(char if char.isprintable() else "?" for char in text)
+    return f"'{text}" if isinstance(value, str) and text.startswith(_FORMULAS) else text
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -1,8 +1,8 @@
 """The command `kvquote-probe`: measure, keep, upload.
 
 It ends with 0 when all is done, 2 where what was typed makes no sense, 3 where the service refuses, 4 where it has not
-answered yet, 5 where nothing could be measured, 6 where results cannot be kept, 7 where part of it is missing, and 130
-or 143 when it was told to stop. `engine`, `upload` and `status` load no torch.
+answered yet, 5 where nothing could be measured, 6 where results cannot be kept, 7 where part of it is missing, 70 where
+the probe itself is at fault, and 130 or 143 when it was told to stop. `engine`, `upload` and `status` load no torch.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from kvquote_probe.cli.codes import Code
 from kvquote_probe.cli.interrupts import Interrupts, Stopped
@@ -27,9 +28,7 @@ _WITHOUT_TORCH = frozenset({ENGINE.name, UPLOAD, STATUS})
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and say how it ended."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(AttributeError):
-            stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # a stand-in for a stream may not
+    _open_streams()
     interrupts = Interrupts()
     try:
         with interrupts.heard():
@@ -40,9 +39,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say("told to stop; what was measured before is kept")
         return stopped.status
     except BrokenPipeError:
-        # Whoever read has seen enough; at exit Python would flush once more, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read has seen enough.
+        _write_no_more()
         return _PIPE_CLOSED
+    except OSError as error:
+        _write_no_more()
+        say(f"cannot write: {error.strerror or error}")
+        return Code.SPOOL
+    except Exception as error:
+        if os.environ.get("KVQUOTE_DEBUG"):
+            raise
+        say(f"a fault of kvquote-probe itself, KVQUOTE_DEBUG=1 shows where: {error!r}")
+        return Code.FAULT
+
+
+def _open_streams() -> None:
+    """A stream that whoever started this has closed goes nowhere; a character that one cannot write becomes a `?`."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - as long as the process
+        with suppress(AttributeError):
+            getattr(sys, name).reconfigure(errors="replace")
+
+
+def _write_no_more() -> None:
+    """At exit Python would flush once more, and complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(words: Sequence[str], interrupts: Interrupts) -> int:

@@ -16,6 +16,7 @@ class Code(IntEnum):
     NOTHING = 5
     SPOOL = 6
     PARTLY = 7
+    FAULT = 70
 
 
 EXIT_CODES = """\
@@ -26,8 +27,9 @@ exit status:
   4    kept, not yet answered by the service: `kvquote-probe upload` sends it later, nothing is lost
   5    nothing could be measured: no such engine, no torch, a card that others use
   6    results cannot be kept: the disk is full, the folder is not writable, another uploader is at work
-  7    some of `all` could be measured and some not, or its time was over
+  7    some of `all` could be measured and some not, or its time was over: each is named, and what was measured is kept
+  70   a fault of the probe itself; what was measured before is kept
   130, 143  ended by Ctrl-C, SIGTERM; what was measured before is kept
 
-A timer may start it again after 4 and 7, should tell somebody about 3, 5 and 6.
+A timer may start it again after 4 and 7, should tell somebody about 3, 5, 6 and 70.
 """

@@ -18,6 +18,7 @@ from kvquote_probe.cli.interrupts import Interrupts, OutOfTime, limited
 from kvquote_probe.cli.showing import reading_lines, status_document, status_lines, upload_line
 from kvquote_probe.cli.words import Asked
 from kvquote_probe.commands import Command, MeasureError, Say
+from kvquote_probe.driver import auto_means
 from kvquote_probe.readings import Reading
 from kvquote_probe.rows import encoded, make_row
 from kvquote_probe.spool import Spool, default_folder
@@ -27,7 +28,7 @@ from kvquote_probe.upload import End, Report, Uploader
 _TIMEOUT_SECONDS = (3.05, 60.0)
 _ENDS = {End.LATER: Code.LATER, End.REFUSED: Code.REFUSED}
 # Of several ways in which a run fell short, the one that most needs somebody to look.
-_GRAVEST = (Code.SPOOL, Code.REFUSED, Code.NOTHING, Code.PARTLY, Code.LATER, Code.DONE)
+_GRAVEST = (Code.SPOOL, Code.USAGE, Code.REFUSED, Code.NOTHING, Code.PARTLY, Code.LATER, Code.DONE)
 
 
 def say(line: str) -> None:
@@ -67,6 +68,11 @@ class Run:
 
     def measure(self, commands: Asked) -> Code:
         """Measurements one after the other: each with its options and the seconds that it may take."""
+        try:
+            self._check_service()
+        except InvalidInput as error:
+            say(str(error))
+            return Code.USAGE
         self._print_plan(commands)
         if self._args.dry_run:
             return Code.DONE
@@ -79,8 +85,15 @@ class Run:
                 for child in end_children():
                     say(f"process {child}, which a measurement left behind, was ended")
 
+    def _check_service(self) -> None:
+        """An address or a token that cannot be is said before anything is measured, not after. Raises InvalidInput."""
+        if self._args.url is not None:
+            Transport(self._args.url, self._args.token).close()
+
     def _print_plan(self, commands: Asked) -> None:
         tell: Say = print if self._args.dry_run else say
+        if any(getattr(args, "device", None) == "auto" for _, args, _ in commands.values()):
+            tell(f"plan: {auto_means()}")
         for command, args, seconds in commands.values():
             limit = "" if seconds is None else f", at most {seconds:,.0f} s"
             tell(f"plan: {command.name}{limit}")

@@ -101,8 +101,8 @@ def _add_measuring(parser: ArgumentParser, budget: float | None) -> None:
 
 def _add_service(parser: ArgumentParser, patience: float) -> None:
     service = parser.add_argument_group("the service")
-    service.add_argument("--url", default=os.environ.get("KVQUOTE_URL"), help="its address; KVQUOTE_URL")
-    service.add_argument("--token", default=os.environ.get("KVQUOTE_TOKEN"), help="better given as KVQUOTE_TOKEN")
+    service.add_argument("--url", default=_setting("KVQUOTE_URL"), help="its address; KVQUOTE_URL")
+    service.add_argument("--token", default=_setting("KVQUOTE_TOKEN"), help="better given as KVQUOTE_TOKEN")
     service.add_argument(
         "--patience", type=_seconds, default=patience, metavar="SECONDS",
         help=f"how long to go on without an answer ({patience:g})",
@@ -110,8 +110,21 @@ def _add_service(parser: ArgumentParser, patience: float) -> None:
 
 
 def _add_spool(parser: ArgumentParser) -> None:
-    parser.add_argument("--spool", type=Path, metavar="FOLDER", help="where results are kept; ~/.local/state/kvquote")
+    parser.add_argument(
+        "--spool", type=_folder, metavar="FOLDER", help="where results are kept; ~/.local/state/kvquote"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, a row on each line")
+
+
+def _setting(name: str) -> str | None:
+    """A variable without the blanks and the end of line that secrets come with; None where it says nothing."""
+    return os.environ.get(name, "").strip() or None
+
+
+def _folder(text: str) -> Path:
+    if not text or "\0" in text:
+        raise ArgumentTypeError(f"{text!r} is no folder's name")
+    return Path(text)
 
 
 def _seconds(text: str) -> float:

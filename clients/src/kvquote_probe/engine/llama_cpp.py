@@ -61,6 +61,6 @@ def _shares(props: dict[str, Any], slots: int, per_slot: int, given: Told) -> bo
 
 def _model(site: Site, props: dict[str, Any]) -> ModelName:
     found = model_name(props.get("model_path"))
-    models = site.named("/v1/models").get("data") if found.model is None else None
+    models = site.optional("/v1/models").get("data") if found.model is None else None
     first = models[0] if isinstance(models, list) and models and isinstance(models[0], dict) else {}
     return model_name(first["id"]) if "id" in first else found

@@ -102,13 +102,16 @@ def _imported(place: str) -> ModuleType | None:
 @contextmanager
 def _opened(place: str) -> Iterator[TextIO]:
     if place == "-":
+        if sys.stdin is None:  # whoever started this has closed it
+            raise EngineError("Standard input is closed: give the log's file.")
         yield io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")
         return
     try:
         with Path(place).open(encoding="utf-8", errors="replace") as file:
             yield file
-    except OSError as error:
-        raise EngineError(f"{place} cannot be read: {error.strerror or error}.") from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise EngineError(f"{place!r} cannot be read: {reason}.") from error
 
 
 def _lines(file: TextIO) -> Iterable[str]:

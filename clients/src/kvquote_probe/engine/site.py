@@ -57,8 +57,11 @@ class Site:
         # Neither proxies of the environment nor ~/.netrc: what is asked is a neighbour.
         self._session.trust_env = False
         self._session.headers["Accept-Encoding"] = "identity"
-        token = token or os.environ.get(TOKEN_VARIABLE)
+        token = token or os.environ.get(TOKEN_VARIABLE, "").strip()
         if token:
+            if not (token.isascii() and token.isprintable() and " " not in token):
+                # Said here, since requests would repeat it.
+                raise EngineError(f"What {TOKEN_VARIABLE} holds is no token: that is printable ASCII without spaces.")
             self._session.headers["Authorization"] = f"Bearer {token}"
 
     @property

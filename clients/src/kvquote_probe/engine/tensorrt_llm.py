@@ -89,6 +89,6 @@ def _of_iterations(statistics: list[Any]) -> Pool | None:
 
 
 def _model(site: Site) -> str | None:
-    models = site.named("/v1/models").get("data")
+    models = site.optional("/v1/models").get("data")
     first = models[0] if isinstance(models, list) and models and isinstance(models[0], dict) else {}
     return model_name(first.get("id")).model

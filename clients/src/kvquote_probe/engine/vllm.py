@@ -84,7 +84,7 @@ def as_of(version: object, given: Told) -> Told:
 
 
 def _model(site: Site) -> dict[str, Any]:
-    models = site.named("/v1/models").get("data")
+    models = site.optional("/v1/models").get("data")
     first = models[0] if isinstance(models, list) and models and isinstance(models[0], dict) else {}
     # `root` is what was loaded, `id` the name that it is served under, which may be anybody's.
     name = model_name(first.get("root") or first.get("id"))

@@ -14,7 +14,7 @@ from typing import Any
 
 from kvquote_probe.commands import MeasureError, Say
 from kvquote_probe.measure.device import opened
-from kvquote_probe.measure.setting import Bench, add_effort_arguments, effort_of, whole_numbers
+from kvquote_probe.measure.setting import Bench, add_effort_arguments, effort_of, whole_number, whole_numbers
 from kvquote_probe.measure.timing import Timing, Watch
 from kvquote_probe.readings import Reading
 
@@ -30,7 +30,7 @@ _LEAST_RANKS = 2
 def add_arguments(parser: ArgumentParser) -> None:
     """How many ranks, and which sizes."""
     add_effort_arguments(parser)
-    parser.add_argument("--ranks", type=int, metavar="N", help="all cards that torch sees; 2 on the CPU")
+    parser.add_argument("--ranks", type=whole_number, metavar="N", help="all cards that torch sees; 2 on the CPU")
     parser.add_argument(
         "--sizes", type=whole_numbers, default=_SIZES, metavar="BYTES,...", help="bytes that each rank brings"
     )
@@ -43,7 +43,11 @@ def plan(args: Namespace) -> list[str]:
 
 def measure(args: Namespace, say: Say, bench: Bench) -> Iterator[Reading]:
     """A row for each size."""
-    ranks = args.ranks or (_LEAST_RANKS if bench.on_cpu else bench.nursery.run(f"{__name__}:cards", {}, say))
+    cards_seen = None if bench.on_cpu else int(bench.nursery.run(f"{__name__}:cards", {}, say))
+    ranks = args.ranks or cards_seen or _LEAST_RANKS
+    if cards_seen is not None and ranks > cards_seen:
+        # The others would wait for the one that has no card.
+        raise MeasureError(f"{ranks} ranks need as many cards, and torch sees {cards_seen}.")
     if ranks < _LEAST_RANKS:
         raise MeasureError("A sum over ranks needs two of them, and torch sees one card here.")
     with tempfile.TemporaryDirectory(prefix="kvquote-probe-") as folder:
@@ -79,7 +83,11 @@ def reduce(arguments: Mapping[str, Any], say: Say) -> dict[str, Any]:  # noqa: A
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")  # host names of containers often lead nowhere
     backend = "gloo" if on_cpu else "nccl"
     together.init_process_group(
-        backend, init_method=arguments["meeting"], rank=arguments["rank"], world_size=arguments["ranks"]
+        backend,
+        init_method=arguments["meeting"],
+        rank=arguments["rank"],
+        world_size=arguments["ranks"],
+        device_id=None if on_cpu else torch.device(device.place),  # or a barrier guesses
     )
     try:
         samples = [_sum(device, together, size, arguments["effort"]["samples"]) for size in arguments["sizes"]]

@@ -14,7 +14,7 @@ from typing import Any
 
 from kvquote_probe.commands import MeasureError, Say
 from kvquote_probe.measure.device import opened
-from kvquote_probe.measure.setting import Bench, add_effort_arguments, effort_of
+from kvquote_probe.measure.setting import Bench, add_effort_arguments, effort_of, whole_number
 from kvquote_probe.measure.timing import Effort, Timing, Watch, Work, interleaved
 from kvquote_probe.readings import Reading
 
@@ -33,10 +33,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     """How large and how long."""
     add_effort_arguments(parser)
     parser.add_argument(
-        "--working-set-bytes", type=int, metavar="BYTES", help="20 times the last-level cache unless said"
+        "--working-set-bytes", type=whole_number, metavar="BYTES", help="20 times the last-level cache unless said"
     )
     parser.add_argument(
-        "--page-bytes", type=int, default=16384, metavar="BYTES", help="of a gathered page (%(default)s)"
+        "--page-bytes", type=whole_number, default=16384, metavar="BYTES", help="of a gathered page (%(default)s)"
     )
 
 

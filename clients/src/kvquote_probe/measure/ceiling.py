@@ -7,6 +7,7 @@ predicts, attempts bracket and bisect, each in a process of its own, none above 
 from __future__ import annotations
 
 import os
+import time
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,13 +20,14 @@ from kvquote_probe.measure.cache import parts
 from kvquote_probe.measure.form import PREDICTION, ModelForm
 from kvquote_probe.measure.nursery import ExperimentDied
 from kvquote_probe.measure.search import Ceiling, ceiling
-from kvquote_probe.measure.setting import Bench, share
+from kvquote_probe.measure.setting import Bench, share, whole_number
 from kvquote_probe.readings import Reading
 
 _TORCH_TYPES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 _LIMITS = ("allocation", "step")
 _DEFAULT_CONTEXT_TOKENS = 4096
 _ATTEMPT_SECONDS = 900.0
+_ALLOCATOR_VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF")
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -34,7 +36,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--weight-dtype", metavar="NAME", help="how weights are kept; as the checkpoint has them unless said"
     )
-    parser.add_argument("--context", type=int, metavar="TOKENS", help=f"of each sequence ({_DEFAULT_CONTEXT_TOKENS})")
+    parser.add_argument(
+        "--context", type=whole_number, metavar="TOKENS", help=f"of each sequence ({_DEFAULT_CONTEXT_TOKENS})"
+    )
     parser.add_argument("--limit", choices=[*_LIMITS, "both"], default="both", help="which ceiling (%(default)s)")
     parser.add_argument(
         "--precision", type=share, default=0.01, metavar="SHARE", help="stop at a share of the ceiling (%(default)s)"
@@ -52,6 +56,8 @@ def plan(args: Namespace) -> list[str]:
 
 def measure(args: Namespace, say: Say, bench: Bench) -> Iterator[Reading]:
     """A row for each ceiling."""
+    budget = getattr(args, "budget", None)
+    until = None if budget is None else time.monotonic() + budget
     case = _case(args, bench)
     limits = _LIMITS if args.limit == "both" else (args.limit,)
     for limit in limits:
@@ -62,7 +68,8 @@ def measure(args: Namespace, say: Say, bench: Bench) -> Iterator[Reading]:
                 raise
             say(f"{limit}: {error}")
             continue
-        found = _found(bench, case, {**told, "limit": limit}, args.precision, say)
+        attempts = Attempts(bench, case, {**told, "limit": limit}, say, until)
+        found = ceiling(case.predicted, attempts, args.precision)
         say(f"{limit}: {found.passed:,} sequences fit, {found.failed:,} do not; {case.predicted:,} were predicted")
         yield _reading(bench, case, limit, found)
 
@@ -157,20 +164,44 @@ def _usable_bytes(bench: Bench, fraction: float) -> int:
     return max(0, int(min(bench.total_bytes * fraction - context, bench.free_bytes)))
 
 
-def _found(bench: Bench, case: Case, told: Mapping[str, Any], precision: float, say: Say) -> Ceiling:
-    def passes(sequences: int) -> bool:
-        arguments = {**bench.arguments, **told, "sequences": sequences, "usable_bytes": case.usable_bytes}
+class Attempts:
+    """Attempts at one ceiling, each in a process of its own; none is begun that there is no time for."""
+
+    def __init__(self, bench: Bench, case: Case, told: Mapping[str, Any], say: Say, until: float | None) -> None:
+        self._bench, self._say, self._until = bench, say, until
+        self._told = {**bench.arguments, **told, "usable_bytes": case.usable_bytes}
+        self._longest = 0.0
+        self._seen: dict[int, bool] = {}
+
+    def __call__(self, sequences: int) -> bool:
+        """Whether so many sequences fit. Raises MeasureError where the time is over."""
+        begun = time.monotonic()
+        if self._until is not None and begun + self._longest > self._until:
+            raise MeasureError(f"There is no time for the next attempt: {self._so_far()}. Give it a longer --budget.")
+        self._seen[sequences] = self._passes(sequences)
+        self._longest = max(self._longest, time.monotonic() - begun)
+        return self._seen[sequences]
+
+    def _so_far(self) -> str:
+        found = [f"{number:,} {'passed' if passed else 'failed'}" for number, passed in sorted(self._seen.items())]
+        return f"one takes some {self._longest:.0f} s, {', '.join(found) or 'none was made'}"
+
+    def _passes(self, sequences: int) -> bool:
+        arguments = {**self._told, "sequences": sequences}
         try:
-            result = bench.nursery.run("kvquote_probe.measure.trial:attempt", arguments, say, _ATTEMPT_SECONDS)
+            result = self._bench.nursery.run(
+                "kvquote_probe.measure.trial:attempt", arguments, self._say, _ATTEMPT_SECONDS
+            )
         except ExperimentDied as death:
-            # Where the system itself runs out of memory it ends the process.
-            say(f"{sequences:,} sequences: {death}")
+            # Where the system itself runs out of memory it ends the process. One that failed or took too long says
+            # nothing of the memory.
+            if not death.by_signal:
+                raise
+            self._say(f"{sequences:,} sequences: {death}")
             return False
         narrow = ", after the allocator gave back and tried again" if result.get("retries") else ""
-        say(f"{sequences:,} sequences: {'passed' if result['passed'] else 'out of memory'}{narrow}")
+        self._say(f"{sequences:,} sequences: {'passed' if result['passed'] else 'out of memory'}{narrow}")
         return bool(result["passed"])
-
-    return ceiling(case.predicted, passes, precision)
 
 
 def _reading(bench: Bench, case: Case, limit: str, found: Ceiling) -> Reading:
@@ -189,6 +220,6 @@ def _reading(bench: Bench, case: Case, limit: str, found: Ceiling) -> Reading:
         "usable_bytes": case.usable_bytes,
         "weight_bytes": case.weight_bytes,
         "attempts": [[sequences, passed] for sequences, passed in found.attempts],
-        "allocator": os.environ.get("PYTORCH_CUDA_ALLOC_CONF"),
+        "allocator": next(filter(None, map(os.environ.get, _ALLOCATOR_VARIABLES)), None),
     }
     return bench.reading("batch_ceiling", values, setup, [float(found.passed)])

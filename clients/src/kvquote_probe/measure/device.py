@@ -26,6 +26,10 @@ _OUT_OF_MEMORY = (
     *("out of memory", "can't allocate memory", "cannot allocate memory", "ALLOC_FAILED", "std::bad_alloc"),
     "could not create a primitive",  # oneDNN, where there is no room for the code that it writes
 )
+_INFINITY_CACHE_MIB = {"gfx942": 256, "gfx950": 256, "gfx1030": 128, "gfx1100": 96, "gfx1201": 64}
+"""AMD's last-level cache lies behind the L2, which is what its runtime tells (AMD's product pages, by architecture)."""
+
+_AMD_DRIVER = Path("/sys/module/amdgpu/version")
 IDLE_BYTES = 3 << 29
 """1.5 GiB. An unused card has 0.3 to 0.9 GiB gone with our own context open, where it was looked at (probe 2.1)."""
 
@@ -34,6 +38,8 @@ class Device(ABC):
     """What all devices answer; sizes in bytes, times in seconds."""
 
     kind: ClassVar[str]
+    unified = False
+    """Whether a card shares the machine's memory."""
 
     def __init__(self, place: str) -> None:
         self.place = place
@@ -174,8 +180,8 @@ class Cuda(Device):
         return {
             "name": name,
             "memory_bytes": self.memory()[1],
-            "compute_capability": own or getattr(self._properties, "gcnArchName", "").partition(":")[0] or None,
-            "driver": self.card().driver,
+            "compute_capability": own or self._architecture or None,
+            "driver": self.card().driver if not self._version.hip else _read(_AMD_DRIVER),
             "mig_profile": slice_of[1] if slice_of else None,
             "count": 1,
         }
@@ -201,7 +207,13 @@ class Cuda(Device):
 
     def cache_bytes(self) -> int:
         """Bytes of the last-level cache."""
-        return int(getattr(self._properties, "L2_cache_size", 0))
+        behind = _INFINITY_CACHE_MIB.get(self._architecture, 0) << 20 if self._version.hip else 0
+        return max(behind, int(getattr(self._properties, "L2_cache_size", 0)))
+
+    @property
+    def _architecture(self) -> str:
+        """AMD's name of it, without its features."""
+        return str(getattr(self._properties, "gcnArchName", "")).partition(":")[0]
 
     def synchronize(self) -> None:
         """Wait."""
@@ -217,12 +229,12 @@ class Cuda(Device):
         return float(start.elapsed_time(end)) / 1e3
 
     def identity(self) -> str | None:
-        """The UUID; none on ROCm."""
+        """The UUID; none on ROCm. A slice's begins with `MIG-`, whatever torch puts before it."""
         uuid = getattr(self._properties, "uuid", None)
         if uuid is None or self._version.hip:
             return None
-        text = str(uuid)
-        return text if text.startswith(("GPU-", "MIG-")) else f"GPU-{text}"
+        bare = str(uuid).removeprefix("GPU-").removeprefix("MIG-")
+        return f"{'MIG' if _in_name(self._properties.name) else 'GPU'}-{bare}"
 
     def counters(self) -> dict[str, int]:
         """Bytes by torch's own count."""
@@ -231,7 +243,7 @@ class Cuda(Device):
         return {name: int(stats.get(f"{name}_bytes.all.current", 0)) for name in wanted}
 
     @property
-    def unified(self) -> bool:
+    def unified(self) -> bool:  # type: ignore[override]  # as the driver says
         """Whether the card shares the machine's memory."""
         return bool(getattr(self._properties, "is_integrated", False))
 
@@ -257,8 +269,9 @@ def refuse_if_used(device: Device, *, shared: bool, own_bytes: int = 0) -> int:
     if device.kind == "cpu":
         return 0
     listed = smi.held_by_others(device.identity(), (os.getpid(), os.getppid()))
-    # A container does not see who else is there, only that memory is gone.
-    gone = max(0, device.held_bytes() - own_bytes - IDLE_BYTES)
+    # A container does not see who else is there, only that memory is gone. Of a memory that the system shares, its
+    # own part is gone too.
+    gone = 0 if device.unified else max(0, device.held_bytes() - own_bytes - IDLE_BYTES)
     others = max(listed or 0, gone)
     if others and not shared:
         raise MeasureError(
@@ -270,11 +283,25 @@ def refuse_if_used(device: Device, *, shared: bool, own_bytes: int = 0) -> int:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error means that memory ran out; libraries beside torch's allocator raise plain errors (probe 3.2)."""
-    return (
-        isinstance(error, MemoryError)
-        or type(error).__name__ == "OutOfMemoryError"
-        or (isinstance(error, RuntimeError) and any(text.lower() in str(error).lower() for text in _OUT_OF_MEMORY))
-    )
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    words = str(error).lower()
+    # On a slice, torch's allocator fails at asking NVML who else is there, which it does only where memory ran out.
+    hidden = "nvml_success" in words and "cachingallocator" in words
+    return isinstance(error, RuntimeError) and (hidden or any(text.lower() in words for text in _OUT_OF_MEMORY))
+
+
+def refuse_slow_attention(device: Device) -> None:
+    """On a card attention is fused or not at all: the plain path copies keys and values for each head of a group."""
+    if device.kind != "cpu":
+        import torch
+
+        torch.backends.cuda.enable_math_sdp(False)  # noqa: FBT003 - as torch has it
+
+
+def has_no_kernel(error: BaseException) -> bool:
+    """Whether an error means that no fused attention takes these heads."""
+    return isinstance(error, RuntimeError) and "no available kernel" in str(error).lower()
 
 
 def touch(storage: Any) -> None:  # noqa: ANN401  # torch.Tensor, which is not imported here
@@ -289,6 +316,13 @@ def _fields(path: Path) -> dict[str, int]:
     """Bytes by name from one of the kernel's tables in kB."""
     lines = (line.split() for line in path.read_text(encoding="utf-8").splitlines())
     return {parts[0].rstrip(":"): int(parts[1]) * 1024 for parts in lines if parts[-1] == "kB"}
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8").strip() or None
+    except (OSError, ValueError):
+        return None
 
 
 def _cgroup_limit() -> int | None:

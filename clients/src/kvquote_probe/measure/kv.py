@@ -23,7 +23,7 @@ from kvquote_probe.measure.asking import (
 from kvquote_probe.measure.cache import Part, allocated, parts
 from kvquote_probe.measure.device import opened, refuse_if_used, touch
 from kvquote_probe.measure.form import ModelForm
-from kvquote_probe.measure.setting import Bench
+from kvquote_probe.measure.setting import Bench, whole_number
 from kvquote_probe.readings import Reading
 
 _SHARE_OF_FREE = 0.5
@@ -37,8 +37,12 @@ _DEFAULT_CONTEXT_TOKENS = 4096
 def add_arguments(parser: ArgumentParser) -> None:
     """Which model, and how large the pools are."""
     add_model_arguments(parser)
-    parser.add_argument("--context", metavar="TOKENS", type=int, help="length of the sequences of the larger pool")
-    parser.add_argument("--sequences", metavar="N", type=int, help="sequences in a pool; as half the free memory holds")
+    parser.add_argument(
+        "--context", metavar="TOKENS", type=whole_number, help="length of the sequences of the larger pool"
+    )
+    parser.add_argument(
+        "--sequences", metavar="N", type=whole_number, help="sequences in a pool; as half the free memory holds"
+    )
 
 
 def plan(args: Namespace) -> list[str]:

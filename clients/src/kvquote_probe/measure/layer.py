@@ -17,6 +17,9 @@ from kvquote_probe.measure.blocks import Attention, FeedForward, LayerPlan
 Tensor = Any
 """torch.Tensor; torch is not imported where nothing is measured."""
 
+_DRAWN_ELEMENTS = 4_194_301
+"""A prime."""
+
 
 class Spread(NamedTuple):
     """Which tokens each of the touched experts gets: rows of token indices, as many as the busiest expert has."""
@@ -53,7 +56,23 @@ def weight(rows: int, columns: int, kind: Any, place: str) -> Tensor:  # noqa: A
     """A random matrix whose products keep the size of what they are multiplied with."""
     import torch
 
-    return torch.randn(rows, columns, dtype=kind, device=place).mul_(columns**-0.5)
+    made = torch.empty(rows, columns, dtype=kind, device=place)
+    fill(made, columns**-0.5)
+    return made
+
+
+def fill(made: Tensor, scale: float = 1.0) -> None:
+    """Normally distributed values, drawn for a block that is then repeated: drawing costs far more than copying.
+
+    The block's size has no factor with the width of a matrix, so that rows differ.
+    """
+    flat = made.view(-1)
+    filled = min(_DRAWN_ELEMENTS, flat.numel())
+    flat[:filled].normal_(0.0, scale)
+    while filled < flat.numel():
+        more = min(filled, flat.numel() - filled)
+        flat[filled : filled + more] = flat[:more]
+        filled += more
 
 
 class Layer:

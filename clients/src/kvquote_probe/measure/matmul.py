@@ -6,14 +6,14 @@ layers have it. Both the best shape and the median are told.
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterator, Mapping
 from statistics import median
 from typing import Any
 
-from kvquote_probe.commands import MeasureError, Say
+from kvquote_probe.commands import Say
 from kvquote_probe.measure.device import Device, opened
-from kvquote_probe.measure.setting import Bench, add_effort_arguments, effort_of
+from kvquote_probe.measure.setting import Bench, add_effort_arguments, effort_of, whole_number
 from kvquote_probe.measure.timing import Effort, Timing, Watch, interleaved
 from kvquote_probe.readings import Reading
 
@@ -153,15 +153,16 @@ def _words(text: str) -> list[str]:
     found = text.split(",")
     unknown = sorted(set(found) - set(_TYPES))
     if unknown:
-        raise ValueError(unknown)
+        raise ArgumentTypeError(f"{unknown[0]!r} is none of {', '.join(_TYPES)}")
     return found
 
 
 def _shapes(text: str) -> list[Shape]:
-    found = []
-    for part in text.split(","):
-        m, n, k = (int(size) for size in part.split("x"))
-        if min(m, n, k) < 1:
-            raise MeasureError("A shape is three whole numbers above 0, such as 4096x4096x4096.")
-        found.append((m, n, k))
-    return found
+    return [_shape(part) for part in text.split(",")]
+
+
+def _shape(text: str) -> Shape:
+    sizes = [whole_number(size) for size in text.split("x")]
+    if len(sizes) != 3:  # noqa: PLR2004 - two matrices and what they share
+        raise ArgumentTypeError(f"{text!r} is no shape: that is three whole numbers, such as 4096x4096x4096")
+    return sizes[0], sizes[1], sizes[2]

@@ -29,7 +29,9 @@ _STOP_SECONDS = 30.0
 
 
 class ExperimentDied(MeasureError):
-    """An experiment ended without a result."""
+    """An experiment ended without a result; `by_signal` is whether the system ended it, as it does short of memory."""
+
+    by_signal = False
 
 
 class NurseryGone(ExperimentDied):
@@ -116,7 +118,7 @@ class Nursery:
             elif "error" in message:
                 failure = failure or MeasureError(message["error"])
             elif "died" in message:
-                failure = failure or ExperimentDied(_death(message["died"]))
+                failure = failure or _death(message["died"])
             elif "done" in message:
                 break
         if failure is not None:
@@ -188,10 +190,14 @@ def _lines(source: int, seconds_left: Callable[[], float]) -> Iterator[bytes]:
             yield from whole
 
 
-def _death(status: int) -> str:
-    if status < 0:
-        return f"The experiment was ended by {signal.Signals(-status).name}; the system may have run out of memory."
-    return f"The experiment ended with status {status} and without a result."
+def _death(status: int) -> ExperimentDied:
+    if status >= 0:
+        return ExperimentDied(f"The experiment ended with status {status} and without a result.")
+    death = ExperimentDied(
+        f"The experiment was ended by {signal.Signals(-status).name}; the system may have run out of memory."
+    )
+    death.by_signal = True
+    return death
 
 
 def _kill_all(session: int) -> None:

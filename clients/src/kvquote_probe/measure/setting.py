@@ -17,39 +17,72 @@ from kvquote_probe.readings import Reading
 _LOOK = "kvquote_probe.measure.look:look"
 DEFAULT_FRACTION = 0.9
 _SET_SHARE = 0.15
+_DIGITS = 15
+_LONGEST_SECONDS = 86400.0
 
 
 def add_device_arguments(parser: ArgumentParser) -> None:
     """Which device, how much of it, and whether others may be on it."""
     parser.add_argument("--device", default="auto", metavar="PLACE", help="cuda:0, cuda:1, ... (also on ROCm) or cpu")
     parser.add_argument(
-        "--fraction", type=share, default=DEFAULT_FRACTION, metavar="SHARE",
+        "--fraction", "--memory-fraction", type=share, default=DEFAULT_FRACTION, metavar="SHARE",
         help="share of the device's memory that is never passed (%(default)s)",
     )  # fmt: skip
     parser.add_argument("--shared", action="store_true", help="measure although others use the device")
-    parser.add_argument("--limit-bytes", type=int, metavar="BYTES", help="on the CPU: memory that there is to be")
+    parser.add_argument(
+        "--limit-bytes", type=whole_number, metavar="BYTES", help="on the CPU: memory that there is to be"
+    )
 
 
 def add_effort_arguments(parser: ArgumentParser) -> None:
     """How often, and for how long at most."""
-    parser.add_argument("--samples", type=int, default=30, metavar="N", help="timings of each (%(default)s)")
-    parser.add_argument("--warm-up", type=float, default=0.5, metavar="SECONDS", help="before them (%(default)s)")
-    parser.add_argument("--seconds", type=float, default=60.0, metavar="SECONDS", help="at most, a set (%(default)s)")
+    parser.add_argument("--samples", type=whole_number, default=30, metavar="N", help="timings of each (%(default)s)")
+    parser.add_argument("--warm-up", type=seconds, default=0.5, metavar="SECONDS", help="before them (%(default)s)")
+    parser.add_argument("--seconds", type=seconds, default=60.0, metavar="SECONDS", help="at most, a set (%(default)s)")
 
 
 def effort_of(args: Namespace) -> dict[str, float]:
     """The same for an experiment; of a command's whole time a set takes a part, since there are several."""
     budget = getattr(args, "budget", None)
-    seconds = args.seconds if budget is None else min(args.seconds, budget * _SET_SHARE)
-    return {"samples": args.samples, "warm_up_seconds": args.warm_up, "seconds": seconds}
+    limit = args.seconds if budget is None else min(args.seconds, budget * _SET_SHARE)
+    return {"samples": args.samples, "warm_up_seconds": args.warm_up, "seconds": limit}
+
+
+def whole_number(text: str) -> int:
+    """A whole number above 0 that a machine may have so many of."""
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS and int(text)):
+        raise ArgumentTypeError(f"{text!r} is no whole number above 0")
+    return int(text)
 
 
 def whole_numbers(text: str) -> list[int]:
     """Whole numbers above 0, separated by commas."""
-    found = [int(part) if part.isdigit() else 0 for part in text.split(",")]
-    if min(found) < 1:
-        raise ArgumentTypeError(f"{text!r} is no list of whole numbers such as 1,8,32")
-    return found
+    try:
+        return [whole_number(part) for part in text.split(",")]
+    except ArgumentTypeError:
+        raise ArgumentTypeError(f"{text!r} is no list of whole numbers such as 1,8,32") from None
+
+
+def seconds(text: str) -> float:
+    """A time from 0 to a day."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= _LONGEST_SECONDS:
+        raise ArgumentTypeError(f"{text!r} is no number of seconds up to a day")
+    return number
+
+
+def amount(text: str) -> float:
+    """A number from 0 on."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise ArgumentTypeError(f"{text!r} is no number from 0 on")
+    return number
 
 
 def share(text: str) -> float:

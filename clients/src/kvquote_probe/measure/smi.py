@@ -6,6 +6,7 @@ The tool and not its library: it comes with every driver, and a broken one costs
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -14,10 +15,14 @@ from typing import NamedTuple
 
 _TIMEOUT_SECONDS = 10
 _MIB = 1 << 20
+_SLICE = "MIG-"
+_uuid = re.compile(r"\(UUID: ([\w-]+)\)").search
 _FIELDS = (
     *("driver_version", "memory.total", "memory.reserved", "ecc.mode.current", "mig.mode.current"),
     *("clocks.sm", "clocks.mem", "clocks.max.sm", "clocks.max.mem", "power.limit", "temperature.gpu"),
 )
+# Drivers before 510 refuse a question with a name in it that they do not know.
+_OLD_FIELDS = tuple(name for name in _FIELDS if name != "memory.reserved")
 # One word of both spellings is known to a driver; asked together, neither would be answered.
 _SLOWDOWNS = ("clocks_event_reasons.active", "clocks_throttle_reasons.active")
 # Idle and settings that somebody made are how a card is found; power caps are how fast cards always run. The rest
@@ -41,9 +46,14 @@ class Card(NamedTuple):
 
 def look(identity: str | None) -> Card:
     """The card with that UUID or bus id; an empty answer without the tool or without an identity."""
-    if identity is None:
+    sliced = identity is not None and identity.startswith(_SLICE)
+    card = _parent(identity) if sliced and identity else identity
+    if card is None:
         return Card()
-    fields = dict(zip(_FIELDS, _query(identity, _FIELDS), strict=False))
+    fields = _fields(card, _FIELDS) or _fields(card, _OLD_FIELDS)
+    if sliced:
+        # The tool tells of the whole card, whose memory is not the slice's.
+        fields = {name: value for name, value in fields.items() if not name.startswith("memory.")}
     clocks = {name: _whole(fields.get(f"clocks.{name}")) for name in ("sm", "mem", "max.sm", "max.mem")}
     return Card(
         driver=_text(fields.get("driver_version")),
@@ -54,7 +64,7 @@ def look(identity: str | None) -> Card:
         clocks_mhz={name.replace(".", "_"): value for name, value in clocks.items() if value is not None} or None,
         power_limit_watts=_number(fields.get("power.limit")),
         temperature_celsius=_whole(fields.get("temperature.gpu")),
-        slowed=_slowed(identity),
+        slowed=_slowed(card),
     )
 
 
@@ -63,7 +73,8 @@ def held_by_others(identity: str | None, own: Sequence[int]) -> int | None:
 
     Only processes that exist here count: from within a container, numbers of the host may be our own.
     """
-    if identity is None:
+    if identity is None or identity.startswith(_SLICE):
+        # Of a card in slices all processes are listed, whichever slice they are on.
         return None
     lines = _ask("--query-compute-apps=pid,used_memory", identity)
     if lines is None:
@@ -74,6 +85,23 @@ def held_by_others(identity: str | None, own: Sequence[int]) -> int | None:
 
 def _is_other(process: str, own: Sequence[int]) -> bool:
     return process.isdigit() and int(process) not in own and Path("/proc", process).exists()
+
+
+def _parent(identity: str) -> str | None:
+    """The card that a slice is of: the one above it in the tool's list."""
+    parent = None
+    for line in _run("-L") or ():
+        found = _uuid(line)
+        if found is None:
+            continue
+        if found[1] == identity:
+            return parent
+        parent = found[1] if found[1].startswith("GPU-") else parent
+    return None
+
+
+def _fields(identity: str, names: Sequence[str]) -> dict[str, str]:
+    return dict(zip(names, _query(identity, names), strict=False))
 
 
 def _slowed(identity: str) -> bool | None:
@@ -91,15 +119,20 @@ def _query(identity: str, fields: Sequence[str]) -> list[str]:
 
 
 def _ask(question: str, identity: str) -> list[str] | None:
+    return _run(question, f"--id={identity}", "--format=csv,noheader,nounits")
+
+
+def _run(*question: str) -> list[str] | None:
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return None
-    command = [tool, question, f"--id={identity}", "--format=csv,noheader,nounits"]
+    command = [tool, *question]
     try:
         done = subprocess.run(  # noqa: S603  # found on the PATH, with a UUID from the driver
             command,
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=_TIMEOUT_SECONDS,
             check=False,
             env={**os.environ, "LC_ALL": "C"},

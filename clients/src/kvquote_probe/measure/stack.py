@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
+from math import prod
 from typing import Any
 
 from kvquote_probe.commands import MeasureError, Say
 from kvquote_probe.measure.blocks import LayerPlan
-from kvquote_probe.measure.device import Device, is_out_of_memory, opened
-from kvquote_probe.measure.layer import Layer, Tensor, spread, weight
+from kvquote_probe.measure.device import Device, has_no_kernel, is_out_of_memory, opened, refuse_slow_attention
+from kvquote_probe.measure.layer import Layer, Tensor, fill, spread, weight
 from kvquote_probe.measure.timing import Effort, Timing, Watch, Work, interleaved
 
 _LEAST_FLUSHED_BYTES = 64 << 20
 _CAPTURE_WARM_UPS = 3
+_LEAST_OF_EACH = 2
+_PASSES = 4
+"""Of all timings: one to warm up and the three that a median needs."""
 
 Size = tuple[int, int]
 """Sequences and context tokens, or prompts and their tokens."""
@@ -35,6 +39,7 @@ def _timed(arguments: Mapping[str, Any], say: Say, of: Callable[..., Work]) -> d
     device = opened(arguments)
     if not hasattr(torch.nn.functional, "rms_norm"):
         raise MeasureError(f"Layers need torch 2.5 or newer, this is {torch.__version__}.")
+    refuse_slow_attention(device)
     watch = Watch(device, shared=bool(arguments.get("shared")))
     plan, sizes = LayerPlan.from_arguments(arguments["plan"]), [tuple(size) for size in arguments["sizes"]]
     with torch.inference_mode():
@@ -44,17 +49,64 @@ def _timed(arguments: Mapping[str, Any], say: Say, of: Callable[..., Work]) -> d
                 (count, size): of(layers[:count], size, spreads[size], device)
                 for count, size in product(arguments["layers"], sizes)
             }
+            if arguments.get("choose"):
+                works = _affordable(device, works, arguments["effort"]["seconds"], say)
             graphs = bool(arguments.get("graphs")) and _captured(device, works)
             say(f"{len(works)} steps of up to {len(layers)} layers{', as graphs' if graphs else ''}")
             before = _flusher(device) if arguments.get("cold") else None
             timings = interleaved(device, works, Effort(**arguments["effort"]), before)
             head = _head_seconds(arguments, device, sizes) if arguments.get("vocabulary_size") else {}
         except RuntimeError as error:
+            if has_no_kernel(error):
+                raise MeasureError("torch has no fused attention for these heads in this type on this card.") from error
             if not is_out_of_memory(error):
                 raise
             raise MeasureError("These layers and caches do not fit: give fewer --layers, or smaller sizes.") from error
     touched = {size: each.shape[0] if each is not None else 0 for size, each in spreads.items()}
     return {"timings": _told(timings, touched), "graphs": graphs, "head": head, "watched": watch.end()}
+
+
+def _affordable(
+    device: Device, works: dict[tuple[int, Size], Work], seconds: float, say: Say
+) -> dict[tuple[int, Size], Work]:
+    sizes = affordable_sizes(device, works, seconds)
+    kept = {key: work for key, work in works.items() if key[1] in sizes}
+    if len(kept) < len(works):
+        say(f"{len(works) - len(kept)} of {len(works)} steps are left out, the longest: there is no time for them")
+    return kept
+
+
+def affordable_sizes(device: Device, works: Mapping[tuple[int, Size], Work], seconds: float) -> list[Size]:
+    """The sizes, from the smallest on, whose rounds take no longer together than there is time for.
+
+    Two counts and two lengths there are always: without them no fit can be made. Each is run once to see what it takes;
+    what the next one takes is foretold from the last two, so that one that takes too long is never begun.
+    """
+    layers = sorted({count for count, _ in works})
+    rounds = _PASSES * sum(layers) / layers[-1]
+    sizes = sorted({size for _, size in works}, key=lambda size: (prod(size), size))
+    device.seconds(works[layers[-1], sizes[0]])  # what loads kernels says nothing of the others
+    kept: list[Size] = []
+    seen: list[tuple[int, float]] = []
+    left = seconds
+    for size in sizes:
+        if _told_apart(kept) and _foretold(seen, prod(size)) * rounds > left:
+            break
+        took = device.seconds(works[layers[-1], size])
+        kept.append(size)
+        seen.append((prod(size), took))
+        left -= took * rounds
+    return kept
+
+
+def _told_apart(sizes: Sequence[Size]) -> bool:
+    return all(len({size[at] for size in sizes}) >= _LEAST_OF_EACH for at in (0, 1))
+
+
+def _foretold(seen: Sequence[tuple[int, float]], amount: int) -> float:
+    """What so much takes, on the line through the last and the first of those before it."""
+    (first, least), (last, most) = seen[0], seen[-1]
+    return most + (max(0.0, most - least) / max(1, last - first)) * (amount - last)
 
 
 def _built(
@@ -76,7 +128,7 @@ def _built(
         for _ in range(max(arguments["layers"]))
     ]
     for layer in made:
-        layer.cache.normal_()
+        fill(layer.cache)
     return made, spreads
 
 
@@ -131,7 +183,7 @@ def _captured(device: Device, works: dict[tuple[int, Size], Work]) -> bool:
                 work()
             graphs[key] = graph.replay
     except RuntimeError as error:
-        if is_out_of_memory(error):
+        if is_out_of_memory(error) or has_no_kernel(error):
             raise
         return False
     works.update(graphs)

@@ -18,7 +18,7 @@ from kvquote_probe.measure.asking import add_model_arguments, asked_for, model_f
 from kvquote_probe.measure.blocks import LayerPlan, layer_plans
 from kvquote_probe.measure.fit import Point, StepFit, fitted
 from kvquote_probe.measure.form import ModelForm
-from kvquote_probe.measure.setting import Bench, add_effort_arguments, effort_of, whole_numbers
+from kvquote_probe.measure.setting import Bench, add_effort_arguments, amount, effort_of, whole_numbers
 from kvquote_probe.readings import MOST_SAMPLES, Reading
 
 _TORCH_TYPES = {"bf16": ("bfloat16", 2), "fp16": ("float16", 2), "fp32": ("float32", 4)}
@@ -26,6 +26,9 @@ _WORKING_SHARE = 0.8
 """Of the memory that may be used, what weights and caches take at most; the rest is for what a step computes."""
 
 _MOST_LAYERS, _LEAST_LAYERS = 8, 3
+_SHORTER_ON_CPU = 16
+"""A CPU multiplies and reads a hundred times slower; lengths and layers that nobody chose are fewer there."""
+
 _LEAST_SIZES = 2
 _OLD_CAPABILITY = 8.0
 """Cards before this capability have no units for bf16."""
@@ -56,18 +59,19 @@ class Steps:
             "--warm-cache", action="store_true", help="leave the last-level cache as the last step left it"
         )
         parser.add_argument(
-            "--most-residual", type=float, default=0.3, metavar="SHARE",
+            "--most-residual", type=amount, default=0.3, metavar="SHARE",
             help="keep no fit where timings are off by more (%(default)s)",
         )  # fmt: skip
         parser.add_argument("--no-graphs", action="store_true", help="launch each kernel instead of one graph a step")
 
     def plan(self, args: Namespace) -> list[str]:
         """What will be timed."""
-        counts, lengths = self._sizes_of(args)
+        counts, lengths = self._sizes_of(args, on_cpu=args.device == "cpu")
         sizes = f"{self.counted.replace('-', ' ')} {_listed(counts)} x {_listed(lengths)} tokens"
+        shorter = f"; on the CPU {_SHORTER_ON_CPU} times shorter" if args.device == "auto" and not args.lengths else ""
         layers = _listed(args.layers) if args.layers else "up to 8"
         return [
-            f"{self.name} with {layers} layers of {model_words(args)}, random weights, {sizes}",
+            f"{self.name} with {layers} layers of {model_words(args)}, random weights, {sizes}{shorter}",
             f"  {args.samples} times each, in an order of its own each time, and warm",
             f"  fitted over layers, sequences and tokens; at most {args.fraction:.0%} of the memory of {args.device}",
         ]
@@ -100,24 +104,28 @@ class Steps:
             yield bench.reading(self.kind, values, setup, row["samples"])
             say(_sentence(self.name, form, plan, fit))
 
-    def _sizes_of(self, args: Namespace) -> tuple[Sequence[int], Sequence[int]]:
-        return getattr(args, self.counted.replace("-", "_")) or self.counts, args.lengths or self.lengths
+    def _sizes_of(self, args: Namespace, *, on_cpu: bool) -> tuple[Sequence[int], Sequence[int]]:
+        usual = [length // _SHORTER_ON_CPU for length in self.lengths] if on_cpu else self.lengths
+        return getattr(args, self.counted.replace("-", "_")) or self.counts, args.lengths or usual
 
     def _asked(self, args: Namespace, bench: Bench, form: ModelForm, plan: LayerPlan, dtype: str) -> dict[str, Any]:
         """What the experiment is told: sizes and layers that the memory holds."""
         torch_type, width = _TORCH_TYPES[dtype]
-        counts, lengths = self._sizes_of(args)
+        counts, lengths = self._sizes_of(args, on_cpu=bench.on_cpu)
         lengths = told_apart(plan, lengths) if self.name == "decode" else lengths
         longest = form.context_tokens or max(lengths)
         sizes = [(count, length) for count in counts for length in lengths if length <= longest or args.lengths]
         budget = _WORKING_SHARE * min(bench.free_bytes, bench.total_bytes * args.fraction) / width
         budget -= form.vocabulary_size * form.hidden_size if self.name == "decode" else 0
-        sizes, layers = chosen(plan, sizes, budget, cached=self.name == "decode", layers=args.layers)
+        wanted = args.layers or ([1, 2, 3] if bench.on_cpu else None)
+        sizes, layers = chosen(plan, sizes, budget, cached=self.name == "decode", layers=wanted)
         return {
             **bench.arguments,
             "plan": plan.as_arguments(),
             "torch_type": torch_type,
             "sizes": sizes,
+            # Sizes that somebody chose are timed however long they take.
+            "choose": not (args.lengths or getattr(args, self.counted.replace("-", "_"))),
             "layers": layers,
             "effort": effort_of(args),
             "cold": not args.warm_cache,

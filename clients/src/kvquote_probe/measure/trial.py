@@ -13,10 +13,19 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kvquote_probe.commands import Say
+from kvquote_probe.commands import MeasureError, Say
 from kvquote_probe.measure.blocks import LayerPlan
 from kvquote_probe.measure.cache import Part, allocated
-from kvquote_probe.measure.device import Cpu, Device, is_out_of_memory, opened, refuse_if_used, touch
+from kvquote_probe.measure.device import (
+    Cpu,
+    Device,
+    has_no_kernel,
+    is_out_of_memory,
+    opened,
+    refuse_if_used,
+    refuse_slow_attention,
+    touch,
+)
 from kvquote_probe.measure.layer import Layer, Tensor, spread, weight
 
 _HEAP_FIELDS = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
@@ -30,6 +39,7 @@ def attempt(arguments: Mapping[str, Any], say: Say) -> dict[str, Any]:  # noqa: 
     warnings.simplefilter("ignore")  # kernels that find no room say so at length before torch tries another
     device = opened(arguments)
     refuse_if_used(device, shared=bool(arguments.get("shared")))
+    refuse_slow_attention(device)
     _warm(device)
     _cap(device, arguments)
     kept: list[Tensor] = []
@@ -40,6 +50,8 @@ def attempt(arguments: Mapping[str, Any], say: Say) -> dict[str, Any]:  # noqa: 
             work(arguments, device, kept)
             device.synchronize()
     except (RuntimeError, MemoryError) as error:
+        if has_no_kernel(error):
+            raise MeasureError("torch has no fused attention for these heads in this type on this card.") from error
         if not is_out_of_memory(error):
             raise
         failure = type(error).__name__

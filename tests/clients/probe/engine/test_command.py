@@ -47,6 +47,41 @@ def test_the_token_of_the_service_is_not_for_the_engine(
     assert service.headers_seen[0]["Authorization"] == "Bearer kvq_secret"
 
 
+@pytest.mark.parametrize("token", ["sk-sec ret", "sk-sec\nX: 1", "sk-secключ"])
+def test_a_token_that_is_none_is_said_and_not_repeated(
+    engine: FakeEngine, token: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setenv("KVQUOTE_ENGINE_TOKEN", token)
+
+    assert main(["engine", engine.url]) == Code.NOTHING
+    told = capsys.readouterr().err
+    assert "KVQUOTE_ENGINE_TOKEN" in told
+    assert "sk-sec" not in told
+    assert engine.asked == []
+
+
+def test_a_token_from_a_file_with_an_end_of_line_is_one(engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KVQUOTE_ENGINE_TOKEN", "sk-engine\n")
+
+    assert main(["engine", engine.url]) == Code.DONE
+    assert engine.tokens == {"Bearer sk-engine"}
+
+
+@pytest.mark.parametrize("place", ["/nowhere/a.log", "/", "a\0b", "/dev/null"])
+def test_a_log_that_is_none_is_said(place: str, capsys: Captured) -> None:
+    assert main(["engine", "--log", place]) == Code.NOTHING
+    assert capsys.readouterr().err.splitlines()[-1].startswith("engine: ")
+
+
+def test_a_closed_standard_input_is_no_log() -> None:
+    command = f"{sys.executable} -m kvquote_probe engine --log - <&-"
+    named = {**os.environ, "PYTHONPATH": str(ROOT / "clients" / "src")}
+    ran = subprocess.run(["sh", "-c", command], env=named, capture_output=True, text=True, check=False)
+
+    assert ran.returncode == Code.NOTHING
+    assert "Standard input is closed" in ran.stderr
+
+
 def test_an_engine_that_is_none_is_said(service: FakeService, capsys: Captured) -> None:
     assert main(["engine", service.url]) == Code.NOTHING
     assert "is none of vllm" in capsys.readouterr().err

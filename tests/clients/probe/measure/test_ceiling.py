@@ -2,12 +2,16 @@
 
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from kvquote_probe.commands import MeasureError
 from kvquote_probe.measure import ceiling
 from kvquote_probe.measure.blocks import Attention, FeedForward, LayerPlan
+from kvquote_probe.measure.nursery import ExperimentDied, NurseryGone
+from kvquote_probe.measure.search import ceiling as searched
 from kvquote_probe.measure.setting import Bench, add_device_arguments
 from kvquote_probe.readings import Reading
 from kvquote_probe.rows import make_row
@@ -131,3 +135,51 @@ def test_a_step_that_torch_cannot_make_is_refused_where_it_alone_is_asked_for(be
 
 def test_a_plan_names_the_share_that_is_never_passed() -> None:
     assert "never above 80%" in "\n".join(ceiling.plan(asked("--fraction 0.8")))
+
+
+class Scripted:
+    """A nursery whose attempts end as they are told; each takes `seconds`."""
+
+    def __init__(self, clock: list[float], seconds: float, fits: int, dies: MeasureError | None = None) -> None:
+        self._clock, self._seconds, self._fits, self._dies = clock, seconds, fits, dies
+
+    def run(self, _call: str, arguments: dict[str, Any], *_: object) -> dict[str, Any]:
+        self._clock[0] += self._seconds
+        if arguments["sequences"] > self._fits and self._dies is not None:
+            raise self._dies
+        return {"passed": arguments["sequences"] <= self._fits}
+
+
+CASE = SimpleNamespace(usable_bytes=1)
+
+
+def attempts(scripted: Scripted, monkeypatch: pytest.MonkeyPatch, clock: list[float], until: float) -> ceiling.Attempts:
+    monkeypatch.setattr(ceiling, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    bench = SimpleNamespace(nursery=scripted, arguments={})
+    return ceiling.Attempts(bench, CASE, {}, lambda _: None, until)  # type: ignore[arg-type]
+
+
+def test_no_attempt_is_begun_that_there_is_no_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    passes = attempts(Scripted(clock, 40, 12), monkeypatch, clock, until=100)
+
+    with pytest.raises(MeasureError, match=r"some 40 s, 10 passed, 14 failed.*longer --budget"):
+        searched(12, passes, 0.01)
+    assert clock[0] == 80
+
+
+def test_an_attempt_that_the_system_ends_did_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, death = [0.0], ExperimentDied("SIGKILL")
+    death.by_signal = True
+
+    assert searched(12, attempts(Scripted(clock, 1, 11, death), monkeypatch, clock, 1e9), 0.01).passed == 11
+
+
+@pytest.mark.parametrize("death", [ExperimentDied("status 1"), NurseryGone("took longer")])
+def test_an_attempt_that_failed_or_took_too_long_says_nothing_of_the_memory(
+    death: MeasureError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+
+    with pytest.raises(type(death), match=str(death)):
+        searched(12, attempts(Scripted(clock, 1, 11, death), monkeypatch, clock, 1e9), 0.01)
