@@ -4,6 +4,8 @@
   spread over the same ranks add their parts up in the second one: every rank has every token, so nothing else is sent.
 - Attention data parallel: ranks have tokens of their own. With experts spread, each token is sent to the ranks of its
   experts and back, two all-to-alls a layer of experts. Otherwise all tokens are gathered and the sums scattered.
+- Experts spread over data parallel replicas: their tokens are gathered before the experts and the sums scattered after
+  them, as vLLM does where it is not told another way.
 - Context parallel: queries are gathered before attention, and its parts added up and scattered after it.
 - Pipeline: the hidden states go from stage to stage.
 """
@@ -17,11 +19,16 @@ from service.domain.units import ceil_div
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from service.domain.architecture import Architecture
     from service.domain.engines.times import Times
     from service.domain.question import Question
 
 ACTIVATION_BYTES = 2
 """Activations travel in 16 bits whatever the weights are stored in."""
+
+
+_SHARES_EXPERTS = "vllm"
+"""Where expert parallel spreads experts over data parallel replicas too (accounting 6.1)."""
 
 
 class Ranks(NamedTuple):
@@ -32,6 +39,8 @@ class Ranks(NamedTuple):
     context: int
     stages: int
     experts: bool
+    replicas: int = 1
+    """Replicas that share one set of experts."""
 
     def batch(self, sequences: int) -> int:
         """Sequences whose attention the fullest rank runs."""
@@ -57,12 +66,13 @@ def ranks_of(question: Question) -> Ranks:
     """How a question lays its ranks out."""
     layout, asked = question.scenario.layout, question.echo.asked
     attention, context = (asked.get(f"{n}_parallel") or 1 for n in ("attention_data", "decode_context"))
-    return Ranks(layout.tensor, attention, context, layout.pipeline, layout.expert)
+    shared = layout.expert and question.engine.name == _SHARES_EXPERTS
+    return Ranks(layout.tensor, attention, context, layout.pipeline, layout.expert, layout.data if shared else 1)
 
 
 def exchanges(question: Question, ranks: Ranks, times: Times, tokens: int, messages: int = 1) -> list[Exchange]:
     """Everything that a replica's ranks send for so many tokens, in so many passes."""
-    if ranks.tensor == 1 and ranks.stages == 1:
+    if ranks.tensor == ranks.stages == ranks.replicas == 1:
         return []
     found = []
     for kind, count, size in _messages(question, ranks, tokens):
@@ -75,25 +85,33 @@ def _messages(question: Question, ranks: Ranks, tokens: int) -> Iterator[tuple[s
     """Kind, number and bytes."""
     architecture = question.scenario.model.architecture
     state = architecture.hidden_size * ACTIVATION_BYTES
-    layers, routed = architecture.layers, architecture.expert_layers
-    if ranks.tensor > 1 and ranks.attention == 1:
-        yield "all_reduce", 2 * layers, tokens * state
-    elif ranks.tensor > 1:
-        own = ranks.batch(tokens)
-        sent = routed if ranks.experts else 0
-        if ranks.attention < ranks.tensor:
-            yield "all_reduce", layers, own * state
-        if sent:
-            yield "all_to_all", 2 * sent, own * architecture.experts[1] * state
-        if layers > sent:
-            yield "all_gather", layers - sent, tokens * state
-            yield "reduce_scatter", layers - sent, tokens * state
+    if ranks.tensor > 1:
+        yield from _of_tensor(architecture, ranks, tokens)
+    if ranks.replicas > 1:
+        yield "all_gather", architecture.expert_layers, ranks.replicas * tokens * state
+        yield "reduce_scatter", architecture.expert_layers, ranks.replicas * tokens * state
     if ranks.context > 1:
         width = tokens * ceil_div(architecture.query_width, ranks.tensor) * ranks.context * ACTIVATION_BYTES
-        yield "all_gather", layers, width
-        yield "reduce_scatter", layers, width
+        yield "all_gather", architecture.layers, width
+        yield "reduce_scatter", architecture.layers, width
     if ranks.stages > 1:
         yield "send", ranks.stages - 1, tokens * state
+
+
+def _of_tensor(architecture: Architecture, ranks: Ranks, tokens: int) -> Iterator[tuple[str, int, int]]:
+    """Between the ranks that share every layer."""
+    layers, state = architecture.layers, architecture.hidden_size * ACTIVATION_BYTES
+    if ranks.attention == 1:
+        yield "all_reduce", 2 * layers, tokens * state
+        return
+    own, sent = ranks.batch(tokens), architecture.expert_layers if ranks.experts else 0
+    if ranks.attention < ranks.tensor:
+        yield "all_reduce", layers, own * state
+    if sent:
+        yield "all_to_all", 2 * sent, own * architecture.experts[1] * state
+    if layers > sent:
+        yield "all_gather", layers - sent, tokens * state
+        yield "reduce_scatter", layers - sent, tokens * state
 
 
 def _pace(kind: str, ranks: Ranks, times: Times) -> tuple[float, float]:

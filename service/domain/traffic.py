@@ -169,7 +169,8 @@ class Traffic:
         if self._asked_bytes is not None:
             asked, own = self._asked_bytes
             return ceil_div((held.read_bytes + held.expert_bytes) * asked, own)
-        experts = whole(held.expert_bytes * self.weights.touched(tokens)) if held.expert_bytes else 0
+        touched = self.weights.touched(tokens * self.ranks.replicas)
+        experts = whole(held.expert_bytes * self.expert_share * touched) if held.expert_bytes else 0
         return held.read_bytes + experts + held.row_bytes * tokens
 
     def draft_bytes(self, load: RankLoad, batch: int, context: int, *, of_rank: bool = True) -> tuple[int, int]:
@@ -301,19 +302,27 @@ class Traffic:
         held = load.weights
         if self._asked_bytes is not None or not held.expert_bytes:
             return self.rank_weight_bytes(load, tokens)
-        even = self.weights.touched(tokens)
+        even = self.weights.touched(tokens * self.ranks.replicas)
         touched = max(self.weights.touched(1), self.times.expert_coverage * even)
-        if self.ranks.experts and self.ranks.tensor > 1:
-            touched = min(1.0, touched + self._ahead(even))
-        return held.read_bytes + held.expert_bytes * touched + held.row_bytes * tokens
+        ranks = self.ranks.tensor * self.ranks.replicas
+        if self.ranks.experts and ranks > 1:
+            touched = min(1.0, touched + self._ahead(even, ranks))
+        return held.read_bytes + held.expert_bytes * self.expert_share * touched + held.row_bytes * tokens
 
-    def _ahead(self, touched: float) -> float:
+    @property
+    def expert_share(self) -> float:
+        """Of the experts that a replica's rank would hold alone, those that are left where replicas share one set."""
+        ranks, count = self.ranks, self.scenario.model.architecture.experts[0]
+        if ranks.replicas == 1:
+            return 1.0
+        return ceil_div(count, ranks.tensor * ranks.replicas) / ceil_div(count, ranks.tensor)
+
+    def _ahead(self, touched: float, ranks: int) -> float:
         """By what share of its experts the fullest of the ranks is expected to be ahead of the average one.
 
         Each rank's touched experts are taken as drawn one by one; the largest of n draws from a normal distribution
         lies near its quantile at (n - 3/8) / (n + 1/4) (Blom 1958).
         """
-        ranks = self.ranks.tensor
         own = ceil_div(self.weights.experts[0], ranks)
         quantile = _QUANTILES.inv_cdf((ranks - 0.375) / (ranks + 0.25))
         return quantile * sqrt(touched * (1.0 - touched) / own)

@@ -6,6 +6,7 @@ import pytest
 
 from service.domain.holding import hold
 from service.domain.question import resolve
+from service.domain.quote import fit
 from tests.domain.conftest import Ask, Shelf
 
 LLAMA = {"model": "llama-3.1-70b-instruct", "gpu": "h100-sxm-80gb", "context_tokens": 4096, "batch_size": 32}
@@ -71,6 +72,19 @@ def test_shared_out_contexts_gather_queries(ask_traffic: Ask) -> None:
     plain, shared = (ask_traffic(**question, decode_context_parallel=n) for n in (1, 2))
     assert sent(shared)["all_gather"] == (80, 32 * 64 * 128 // 8 * 2 * 2)
     assert shared["rank"]["cache_traffic_bytes"] * 2 == plain["rank"]["cache_traffic_bytes"]
+
+
+def test_replicas_of_vllm_share_one_set_of_experts(ask_traffic: Ask, shelf: Shelf) -> None:
+    """Each reads what its ledger has of them, touched by the tokens of all, which are gathered and scattered."""
+    question = DEEPSEEK | {"engine": "vllm", "tensor_parallel": 1, "expert_parallel": True, "batch_size": 4096}
+    alone, shared = (ask_traffic(**question, data_parallel=n) for n in (1, 8))
+    assert sent(shared) == {"all_gather": (58, 8 * 4096 * 7168 * 2), "reduce_scatter": (58, 8 * 4096 * 7168 * 2)}
+    ledgers = [fit(resolve(question | {"data_parallel": n}, shelf), shelf)["ledger"]["parts"] for n in (1, 8)]
+    held = [next(part["bytes"] for part in parts if part["name"] == "weights") for parts in ledgers]
+    read = [answer["rank"]["weight_traffic_bytes"] for answer in (alone, shared)]
+    assert read[0] - read[1] == pytest.approx(held[0] - held[1], rel=1e-6)
+    assert shared["step"]["communication_seconds"] > 0
+    assert shared["step"]["memory_seconds"] < alone["step"]["memory_seconds"]
 
 
 def test_links_through_the_host_are_slower_than_nvlink(ask_traffic: Ask) -> None:
