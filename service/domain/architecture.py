@@ -207,6 +207,16 @@ class Architecture:
         return (routed[0].per_layer, routed[0].active_per_layer) if routed else (0, 0)
 
     @cached_property
+    def expert_layers(self) -> int:
+        """Layers with routed experts."""
+        return len({layer for m in self.modules if m.kind is ModuleKind.EXPERT for layer in m.layers})
+
+    @cached_property
+    def query_width(self) -> int:
+        """Elements of one token's queries in the widest attention layer."""
+        return max((c.query_heads * c.spec.key_width for c in self.caches if c.spec.attends), default=self.hidden_size)
+
+    @cached_property
     def divided_sizes(self) -> tuple[int, int]:
         """What a tensor-parallel size has to divide: of all modules, and with the routed experts left whole.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from service.domain.architecture import ModuleKind
 from service.domain.parallel import ONE_GPU, Layout, stage_layers
 from service.domain.units import ceil_div, whole
 from service.domain.weights import RankWeights, rank_weights
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from service.domain.cache import CacheSpec
     from service.domain.model import Model
     from service.domain.precision import CacheFormat, WeightFormat
+
+
+_ATTENTION = frozenset({ModuleKind.ATTENTION, ModuleKind.CROSS_ATTENTION, ModuleKind.INDEXER, ModuleKind.MIXER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +221,39 @@ def _term(owners: CacheLayers, cache: CacheFormat, count: int, tensor: int) -> C
         readers=readers,
         score_flops=readers * spec.score_flops(heads),
         prefill_flops=readers * spec.prefill_flops(heads),
+    )
+
+
+def attention_loads(
+    model: Model, weights: WeightFormat, cache: CacheFormat, layout: Layout, groups: int
+) -> tuple[RankLoad, ...]:
+    """The fullest rank of each stage where so many groups of its ranks run the attention of sequences of their own.
+
+    Attention's matrices and caches are divided by fewer ranks then, so a rank reads more of them; what it multiplies
+    with them for a replica's batch stays the same.
+    """
+    if groups == 1:
+        return rank_loads(model, weights, cache, layout)
+    key, make = (weights, cache, layout, groups), lambda: _grouped(model, weights, cache, layout, groups)
+    found: tuple[RankLoad, ...] = _remembered(model, key, make)
+    return found
+
+
+def _grouped(
+    model: Model, weights: WeightFormat, cache: CacheFormat, layout: Layout, groups: int
+) -> tuple[RankLoad, ...]:
+    fewer = replace(layout, tensor=max(1, layout.tensor // groups))
+    only = replace(model.architecture, modules=tuple(m for m in model.architecture.modules if m.kind in _ATTENTION))
+    shapes = replace(weights, file_bytes=None)
+    own, alike = (rank_weights(only, shapes, where) for where in (fewer, layout))
+    loads, kept = (rank_loads(model, weights, cache, where) for where in (layout, fewer))
+    return tuple(
+        replace(
+            load,
+            weights=replace(load.weights, read_bytes=load.weights.read_bytes + here.read_bytes - there.read_bytes),
+            terms=each.terms,
+        )
+        for load, each, here, there in zip(loads, kept, own, alike, strict=True)
     )
 
 

@@ -198,6 +198,8 @@ def _kv_allocation(row: Compared) -> tuple[Scope, Found] | None:
 
 
 def _decode_step(row: Compared) -> tuple[Scope, Found] | None:
+    if row.setup.get("speculative_method"):
+        return None
     question = row.question()
     batch = row.setup.get("batch_size") or 1
     flow = Traffic(question)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from service.domain.traffic import ACTIVATION_BYTES
+from service.domain.exchange import ACTIVATION_BYTES
 from service.domain.units import ceil_div
 
 if TYPE_CHECKING:
@@ -88,12 +88,17 @@ class Prefill:
         bandwidth, peak = flow.question.bandwidth, flow.peak
         if bandwidth is None or peak is None or step is None:
             return None
-        ranks = flow.scenario.layout.tensor
-        matrices, attention = self._matrices(bandwidth, peak) / ranks, self._attention(bandwidth, peak) / ranks
+        ranks = flow.ranks
+        # Groups of ranks that attend for themselves have a prompt each, where there are as many.
+        attending = ranks.tensor // ranks.attention * min(ranks.attention, self.prompts)
+        matrices, attention = (
+            self._matrices(bandwidth, peak) / ranks.tensor,
+            self._attention(bandwidth, peak) / attending,
+        )
         memory = self._memory(bandwidth)
         part = self.chunk_tokens / self.tokens
         mixed = step.seconds + part * attention + flow.communication(self.chunk_tokens)
-        mixed += max(step.weights, step.compute + part * matrices) - step.reading - step.multiplying
+        mixed += max(0.0, step.compute + part * matrices - step.reading - step.multiplying)
         return PrefillTime(matrices + attention, memory, flow.communication(self.tokens, self.chunks), mixed)
 
     def _matrices(self, bandwidth: float, peak: float) -> float:
@@ -110,16 +115,19 @@ class Prefill:
     def _attention(self, bandwidth: float, peak: float) -> float:
         """Streamed at a share of the 16-bit peak, or with scores of all pairs written out and read."""
         times, gpu = self.flow.times, self.flow.question.gpu
-        if times.score_bytes is not None:
-            return self.scores_per_head * self._heads * self.prompts * times.score_bytes / bandwidth
         found = gpu.peak(_SIXTEEN_BITS) if gpu else None
-        return self.attention / (times.attention_share(self.prompt) * min(peak, found[1] if found else peak))
+        listed = min(peak, found[1] if found else peak)
+        if times.score_bytes is not None:
+            moved = self.scores_per_head * self._heads * self.prompts * times.score_bytes / bandwidth
+            return max(moved, self.attention / listed)
+        return self.attention / (times.attention_share(self.prompt) * listed)
 
     def _memory(self, bandwidth: float) -> float:
         """Weights once a chunk, and of the cache what earlier chunks wrote: half of it on average."""
         flow, times = self.flow, self.flow.times
         weights = sum(flow.timed_bytes(load, self.chunk_tokens) for load in flow.loads) * self.chunks
-        cache = sum(load.sequence_bytes(self.prompt) for load in flow.loads) * self.prompts
+        kept = sum(load.sequence_bytes(self.prompt) for load in flow.loads) * flow.ranks.batch(self.prompts)
+        cache = flow.ranks.cache_bytes(kept)
         earlier = cache * (self.chunks - 1) / 2
         return weights / (bandwidth * times.weight_fraction) + earlier / (bandwidth * times.cache_fraction)
 

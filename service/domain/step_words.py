@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from service.domain.traffic import ACTIVATION_BYTES, case_of
+from service.domain.traffic import case_of
 
 if TYPE_CHECKING:
-    from service.domain.question import Question
+    from service.domain.exchange import Exchange
     from service.domain.traffic import Step, Traffic
 
 
@@ -18,15 +18,24 @@ def say_step(flow: Traffic, step: Step | None, batch: int) -> list[str]:
         return []
     read, worked = f"{bandwidth / 1e9:,.0f} GB/s", f"{peak / 1e12:,.0f} TFLOP/s"
     measured = flow.taught.step(batch)
+    factor = 1.0 if measured is None else 1 + measured.estimate
+    longer = f", of which the longer counts{_apart(step)}"
     return [
-        *([] if measured is None else [f"every term x {1 + measured.estimate:.3f}, as steps were measured:"]),
+        *([] if measured is None else [f"every term x {factor:.3f}, as steps were measured:"]),
         f"weights at {times.weight_fraction:.2f} of {read}: {_ms(step.weights)}",
-        f"matrices at {times.compute_fraction:.2f} of {worked}: {_ms(step.compute)}, of which the longer counts",
+        f"matrices at {times.compute_fraction:.2f} of {worked}: {_ms(step.compute)}{longer}",
         f"cache at {times.cache_fraction:.2f} of {read}, with what is written: {_ms(step.cache)}",
         _fixed(flow, step, batch),
-        *_all_reduces(flow, step, batch),
+        *_exchanges(flow, step, batch, factor),
+        *_passes(flow, step),
         f"{_ms(step.seconds)} a step, give or take {step.spread:.0%}",
     ]
+
+
+def _apart(step: Step) -> str:
+    """What counts where the longer is another one in some stages, or in a drafter's passes."""
+    counted = step.reading + step.multiplying
+    return "" if counted <= max(step.weights, step.compute) * (1 + 1e-9) else f", {_ms(counted)} over all parts"
 
 
 def assume_release(flow: Traffic) -> None:
@@ -38,27 +47,69 @@ def assume_release(flow: Traffic) -> None:
         question.assumptions.append(f"{measured}; name engine_version for what is expected of {question.version}")
 
 
-def warn_of_drafts(question: Question) -> None:
-    """Say that a step is one without drafts, where some were asked for."""
-    if question.echo.asked.get("speculative_method") not in {None, "none"}:
-        question.warnings.append("Steps are timed without drafts: neither reading them nor accepted tokens count.")
+def warn_of_drafts(flow: Traffic) -> None:
+    """Say what cannot be told of drafts, and what of the evidence is taken for granted."""
+    question, draft = flow.question, flow.drafting
+    name = question.echo.asked.get("speculative_method")
+    if draft is None:
+        if name not in {None, "none"}:
+            question.warnings.append("Steps are timed without drafts: neither reading them nor accepted tokens count.")
+        return
+    if draft.method.accepted is None:
+        told = f"How many tokens {name} guesses right depends on the text alone, so no time of an output token is told"
+        question.warnings.append(f"{told}: a step's seconds are for 1 to {draft.verified:,} of them.")
+        return
+    low, middle, high = draft.method.accepted
+    chance = f"{middle:.2f} where all before it were, {low:.2f} to {high:.2f} by the text"
+    question.assumptions.append(f"a guess of {name} is taken with a chance of {chance}")
+    if draft.known.verified_beside == 0:
+        question.assumptions.append("guesses are one chain, without branches")
 
 
 def _fixed(flow: Traffic, step: Step, batch: int) -> str:
     times, architecture = flow.times, flow.scenario.model.architecture
-    layer = times.expert_layer_seconds if architecture.experts[0] else times.layer_seconds
-    every = f"{_us(times.step_seconds)} + " if times.step_seconds else ""
-    layers = f"{architecture.layers:,} layers x {_us(layer)}"
-    return f"fixed: {every}{layers} + {batch:,} sequences x {_us(times.sequence_seconds)} = {_ms(step.overhead)}"
+    routed = architecture.expert_layers
+    parts = [
+        *([_us(times.step_seconds)] if times.step_seconds else []),
+        *_layers(architecture.layers - routed, "layers", times.layer_seconds),
+        *_layers(routed, "layers of experts", times.expert_layer_seconds),
+        f"{batch:,} sequences x {_us(times.sequence_seconds)}",
+        *_own(flow),
+    ]
+    return f"fixed: {' + '.join(parts)} = {_ms(step.overhead)}"
 
 
-def _all_reduces(flow: Traffic, step: Step, batch: int) -> list[str]:
-    if not step.communication:
+def _layers(count: int, name: str, seconds: float) -> list[str]:
+    return [f"{count:,} {name} x {_us(seconds)}"] if count else []
+
+
+def _own(flow: Traffic) -> list[str]:
+    draft, times = flow.drafting, flow.times
+    if draft is None or not draft.passes:
         return []
-    times, architecture = flow.times, flow.scenario.model.architecture
-    size = batch * architecture.hidden_size * ACTIVATION_BYTES
-    each = f"{_us(times.all_reduce_seconds)} + {size:,} B at {times.link_bytes_per_second / 1e9:,.1f} GB/s"
-    return [f"{2 * architecture.layers:,} all-reduces x ({each}) = {_ms(step.communication)}"]
+    layer = times.expert_layer_seconds if draft.rank.expert_bytes else times.layer_seconds
+    return [f"{draft.passes:,} passes x {_us(draft.known.pass_seconds + layer)}"]
+
+
+def _exchanges(flow: Traffic, step: Step, batch: int, factor: float) -> list[str]:
+    found = flow.exchanges(batch * flow.verified)
+    own = step.communication - factor * sum(exchange.seconds for exchange in found)
+    lines = [_exchange(exchange, factor) for exchange in found]
+    return [*lines, f"the same in the drafter's passes: {_ms(own)}"] if found and flow.drafting else lines
+
+
+def _exchange(exchange: Exchange, factor: float) -> str:
+    name = exchange.kind.replace("_", "-") + ("s" if exchange.messages > 1 else "")
+    each = f"{_us(exchange.message_seconds)} + {exchange.bytes:,} B at {exchange.bytes_per_second / 1e9:,.1f} GB/s"
+    return f"{exchange.messages:,} {name} x ({each}) = {_ms(factor * exchange.seconds)}"
+
+
+def _passes(flow: Traffic, step: Step) -> list[str]:
+    if flow.drafting is None:
+        return []
+    draft = flow.drafting
+    verified = f"{draft.verified:,} tokens of each sequence verified together"
+    return [f"{draft.passes:,} passes of the drafter, {_ms(step.drafting)} of all that; {verified}"]
 
 
 def _ms(seconds: float) -> str:

@@ -2,18 +2,24 @@
 
 bytes = dense weights + touched experts + gathered rows + batch x (what the cache holds of a sequence)
 seconds = step + layers x layer + batch x sequence + max(weights / (bandwidth x share), work / (peak x share))
-          + cache / (bandwidth x share) + all-reduces                (perf_truth, section 2)
+          + cache / (bandwidth x share) + exchanges of the ranks     (perf_truth, section 2)
+With speculative decoding the model takes several tokens of each sequence at once, and the drafter's passes are added.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
+from operator import lt
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from service.domain.architecture import ModuleKind
 from service.domain.cache import CacheKind
+from service.domain.drafting import drafting
 from service.domain.engines.times import Case
-from service.domain.loads import rank_loads, whole_load
+from service.domain.exchange import ACTIVATION_BYTES, exchanges, ranks_of
+from service.domain.loads import attention_loads, whole_load
 from service.domain.roofline import StepWeights, first_batch, step_weights
 from service.domain.taught_times import spread_of, taught_times
 from service.domain.units import ceil_div, whole
@@ -23,11 +29,11 @@ if TYPE_CHECKING:
 
     from service.domain.architecture import Architecture
     from service.domain.engines.times import Times
+    from service.domain.exchange import Exchange
     from service.domain.loads import CacheTerm, RankLoad
     from service.domain.question import Question, Scenario
 
-ACTIVATION_BYTES = 2
-"""Activations travel in 16 bits whatever the weights are stored in."""
+_QUANTILES = NormalDist()
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +42,7 @@ class Step:
 
     `cache` is reading it and writing what the step adds. `spread` is the share that the interval takes to either side.
     `reading` and `multiplying` are what the matrices take of it, each where it is the longer; `weights` and `compute`
-    what reading and multiplying alone would take.
+    what reading and multiplying alone would take. `drafting` is what of all of them the passes of a drafter take.
     """
 
     weights: float
@@ -47,6 +53,7 @@ class Step:
     communication: float
     overhead: float
     spread: float
+    drafting: float = 0.0
 
     @property
     def seconds(self) -> float:
@@ -64,6 +71,22 @@ class Step:
             communication=factor * self.communication,
             overhead=factor * self.overhead,
             spread=spread,
+            drafting=factor * self.drafting,
+        )
+
+    def with_passes(self, passes: Step) -> Step:
+        """The step with a drafter's passes before it, whose spread is their own."""
+        seconds, drafting = self.seconds, passes.seconds
+        return Step(
+            weights=self.weights + passes.weights,
+            cache=self.cache + passes.cache,
+            compute=self.compute + passes.compute,
+            reading=self.reading + passes.reading,
+            multiplying=self.multiplying + passes.multiplying,
+            communication=self.communication + passes.communication,
+            overhead=self.overhead + passes.overhead,
+            spread=(self.spread * seconds + passes.spread * drafting) / (seconds + drafting),
+            drafting=drafting,
         )
 
     @property
@@ -99,8 +122,8 @@ class Traffic:
     """The traffic of one question's model and layout, at any batch and context."""
 
     __slots__ = (
-        *("_asked_bytes", "_work_ratio", "limit_asked", "loads", "peak", "question", "scenario", "taught", "times"),
-        *("weights", "whole"),
+        *("_asked_bytes", "_work_ratio", "drafting", "limit_asked", "loads", "peak", "question", "ranks", "scenario"),
+        *("taught", "times", "verified", "weights", "whole"),
     )
 
     def __init__(self, question: Question) -> None:
@@ -111,7 +134,12 @@ class Traffic:
         scenario = self.scenario
         self.weights: StepWeights = step_weights(scenario)
         self.whole: RankLoad = whole_load(scenario.model, scenario.weights, scenario.cache)
-        self.loads = rank_loads(scenario.model, scenario.weights, scenario.cache, scenario.layout)
+        self.ranks = ranks_of(question)
+        self.loads = attention_loads(
+            scenario.model, scenario.weights, scenario.cache, scenario.layout, self.ranks.attention
+        )
+        self.drafting = drafting(question)
+        self.verified = self.drafting.verified if self.drafting else 1
         held = self.whole.weights
         asked = scenario.weight_bytes is not None or scenario.parameters is not None
         self._asked_bytes = (self.weights.dense_bytes, held.read_bytes + held.expert_bytes) if asked else None
@@ -128,33 +156,63 @@ class Traffic:
         return shared + batch * (term.read_bytes(context) - shared)
 
     def cache_bytes(self, load: RankLoad, batch: int, context: int) -> int:
-        """What a step reads of every cache on a rank."""
+        """What a step reads of every cache on a rank, without a drafter's."""
         return sum(self.term_bytes(term, batch, context) for term in load.terms)
 
-    def rank_weight_bytes(self, load: RankLoad, batch: int) -> int:
-        """What a step reads of the weights on a rank."""
+    def rank_cache_bytes(self, load: RankLoad, batch: int, context: int) -> int:
+        """The same of a replica's batch, of which a rank may attend for a part, or hold a part of each context."""
+        return self.ranks.cache_bytes(self.cache_bytes(load, self.ranks.batch(batch), context))
+
+    def rank_weight_bytes(self, load: RankLoad, tokens: int) -> int:
+        """What a step over so many tokens reads of the weights on a rank, without a drafter's."""
         held = load.weights
         if self._asked_bytes is not None:
             asked, own = self._asked_bytes
             return ceil_div((held.read_bytes + held.expert_bytes) * asked, own)
-        experts = whole(held.expert_bytes * self.weights.touched(batch)) if held.expert_bytes else 0
-        return held.read_bytes + experts + held.row_bytes * batch
+        touched = self.weights.touched(tokens * self.ranks.replicas)
+        experts = whole(held.expert_bytes * self.expert_share * touched) if held.expert_bytes else 0
+        return held.read_bytes + experts + held.row_bytes * tokens
+
+    def draft_bytes(self, load: RankLoad, batch: int, context: int, *, of_rank: bool = True) -> tuple[int, int]:
+        """What the passes of a drafter read of its weights and of its cache; it stands on the last stage."""
+        draft = self.drafting
+        if draft is None or (of_rank and load is not self.loads[-1]):
+            return 0, 0
+        sequences = self.ranks.batch(batch) if of_rank else batch
+        cache = draft.cache_bytes(load, sequences, context)
+        drafter = draft.rank if of_rank else draft.whole
+        return draft.weight_bytes(drafter, self.touched(batch)), self.ranks.cache_bytes(cache) if of_rank else cache
+
+    def touched(self, tokens: int) -> float:
+        """Share of the experts that so many tokens touch, also where the question sets what all weights take."""
+        count, active = self.scenario.model.architecture.experts
+        return 1.0 - (1.0 - active / count) ** tokens if count else 0.0
+
+    def total_bytes(self, batch: int, context: int) -> tuple[int, int]:
+        """Weights and cache that a step reads, of the whole model and its drafter."""
+        weights, cache = self.draft_bytes(self.whole, batch, context, of_rank=False)
+        return (
+            self.weights.traffic_bytes(batch * self.verified) + weights,
+            self.cache_bytes(self.whole, batch, context) + cache,
+        )
 
     def other_bytes(self, batch: int, context: int) -> int:
         """Cache writes, state write-back and activations of a step, of the whole model."""
         architecture = self.scenario.model.architecture
-        written = batch * (
+        tokens = batch * self.verified
+        written = tokens * (
             self.whole.growth_bytes(context)
             + sum(t.fixed_bytes for t in self.whole.terms if t.spec.kind is CacheKind.RECURRENT)
         )
         passed = 2 * architecture.layers * architecture.hidden_size + architecture.vocabulary_size
-        return written + batch * passed * ACTIVATION_BYTES
+        return written + tokens * passed * ACTIVATION_BYTES
 
     def flops(self, load: RankLoad, batch: int, context: int) -> int:
         """Floating-point operations of a step on a rank: matrices, and attention over what the cache holds."""
-        held = load.weights
+        held, sequences = load.weights, batch if load is self.whole else self.ranks.batch(batch)
         scores = sum(term.score_flops * term.spec.tokens_read(context) for term in load.terms)
-        return batch * (self.scaled_work(2 * (held.read_parameters + held.expert_parameters)) + scores)
+        matrices = self.scaled_work(2 * (held.read_parameters + held.expert_parameters))
+        return self.verified * (batch * matrices + sequences * scores)
 
     def scaled_work(self, flops: int) -> int:
         """Operations in matrices, of the parameters that the question set where it did."""
@@ -163,6 +221,8 @@ class Traffic:
     def crossover(self, context: int) -> int | None:
         """First batch whose cache traffic passes the weight traffic; None if it never does."""
         terms, weights = self.whole.terms, self.weights
+        if self.drafting is not None:
+            return first_batch(lambda b: lt(*self.total_bytes(b, context)))
         if self.scenario.prefix_tokens or weights.expert_bytes or weights.row_bytes:
             return first_batch(lambda b: self.cache_bytes(self.whole, b, context) > weights.traffic_bytes(b))
         each = sum(term.read_bytes(context) for term in terms)
@@ -193,34 +253,85 @@ class Traffic:
         weight_rate, work_rate = bandwidth * times.weight_fraction, peak * times.compute_fraction
         cache_rate = bandwidth * times.cache_fraction
         weights = cache = compute = reading = multiplying = 0.0
+        tokens = batch * self.verified
         for load in self.loads:
-            read, worked = self.timed_bytes(load, batch) / weight_rate, self.flops(load, batch, context) / work_rate
+            read, worked = self.timed_bytes(load, tokens) / weight_rate, self.flops(load, batch, context) / work_rate
             weights, compute = weights + read, compute + worked
             reading, multiplying = (reading + read, multiplying) if read >= worked else (reading, multiplying + worked)
-            cache += self.cache_bytes(load, batch, context) / cache_rate
+            cache += self.rank_cache_bytes(load, batch, context) / cache_rate
         cache += self.other_bytes(batch, context) / (cache_rate * self.scenario.layout.tensor)
-        communication = self.communication(batch)
+        communication = self.communication(tokens)
         overhead, spread = self._overhead(batch), self.spread(times.spread)
         step = Step(weights, cache, compute, reading, multiplying, communication, overhead, spread)
-        return self._as_measured(step, batch)
+        passes = self._passes(batch, context, weight_rate, work_rate, cache_rate)
+        return self._as_measured(step if passes is None else step.with_passes(passes), batch)
+
+    def _passes(  # a step's rates
+        self, batch: int, context: int, weight_rate: float, work_rate: float, cache_rate: float
+    ) -> Step | None:
+        """A drafter's passes: a layer and a head each, the first over all tokens that the step before took."""
+        draft, times, load = self.drafting, self.times, self.loads[-1]
+        if draft is None or not draft.passes:
+            return None
+        weight_bytes, cache_bytes = self.draft_bytes(load, batch, context)
+        tokens = batch * (draft.passes - 1 + draft.verified)
+        read, worked = weight_bytes / weight_rate, 2 * tokens * draft.rank.parameters / work_rate
+        layer = times.expert_layer_seconds if draft.rank.expert_bytes else times.layer_seconds
+        reduced = self.communication(tokens, draft.passes) / max(1, self.scenario.model.architecture.layers)
+        return Step(
+            weights=read,
+            cache=cache_bytes / cache_rate,
+            compute=worked,
+            reading=read if read >= worked else 0.0,
+            multiplying=worked if read < worked else 0.0,
+            communication=reduced,
+            overhead=draft.passes * (draft.known.pass_seconds + layer),
+            spread=draft.known.spread,
+        )
 
     def _as_measured(self, step: Step, batch: int) -> Step:
         """The step as long as whole steps of such batches were measured to be, its terms in the same proportion."""
         learned = self.taught.step(batch)
         return step if learned is None else step.scaled(1 + learned.estimate, spread_of(learned, step.spread))
 
-    def timed_bytes(self, load: RankLoad, batch: int) -> float:
-        """What a step takes the time of reading: of experts fewer than evenly drawn ones, since routing is uneven."""
+    def timed_bytes(self, load: RankLoad, tokens: int) -> float:
+        """What so many tokens take the time of reading: of experts fewer than evenly drawn, as routing is uneven.
+
+        Where they are spread over ranks, every layer waits for the rank whose experts most tokens touch.
+        """
         held = load.weights
         if self._asked_bytes is not None or not held.expert_bytes:
-            return self.rank_weight_bytes(load, batch)
-        touched = max(self.weights.touched(1), self.times.expert_coverage * self.weights.touched(batch))
-        return held.read_bytes + held.expert_bytes * touched + held.row_bytes * batch
+            return self.rank_weight_bytes(load, tokens)
+        even = self.weights.touched(tokens * self.ranks.replicas)
+        touched = max(self.weights.touched(1), self.times.expert_coverage * even)
+        ranks = self.ranks.tensor * self.ranks.replicas
+        if self.ranks.experts and ranks > 1:
+            touched = min(1.0, touched + self._ahead(even, ranks))
+        return held.read_bytes + held.expert_bytes * self.expert_share * touched + held.row_bytes * tokens
+
+    @property
+    def expert_share(self) -> float:
+        """Of the experts that a replica's rank would hold alone, those that are left where replicas share one set."""
+        ranks, count = self.ranks, self.scenario.model.architecture.experts[0]
+        if ranks.replicas == 1:
+            return 1.0
+        return ceil_div(count, ranks.tensor * ranks.replicas) / ceil_div(count, ranks.tensor)
+
+    def _ahead(self, touched: float, ranks: int) -> float:
+        """By what share of its experts the fullest of the ranks is expected to be ahead of the average one.
+
+        Each rank's touched experts are taken as drawn one by one; the largest of n draws from a normal distribution
+        lies near its quantile at (n - 3/8) / (n + 1/4) (Blom 1958).
+        """
+        own = ceil_div(self.weights.experts[0], ranks)
+        quantile = _QUANTILES.inv_cdf((ranks - 0.375) / (ranks + 0.25))
+        return quantile * sqrt(touched * (1.0 - touched) / own)
 
     def _overhead(self, batch: int) -> float:
         times, architecture = self.times, self.scenario.model.architecture
-        layer = times.expert_layer_seconds if architecture.experts[0] else times.layer_seconds
-        return times.step_seconds + architecture.layers * layer + batch * times.sequence_seconds
+        routed = architecture.expert_layers
+        layers = routed * times.expert_layer_seconds + (architecture.layers - routed) * times.layer_seconds
+        return times.step_seconds + layers + batch * times.sequence_seconds
 
     def spread(self, spread: Mapping[str, float]) -> float:
         """Wider for experts, and wider still for small ones, whose kernels are far from any listed rate."""
@@ -230,13 +341,13 @@ class Traffic:
         small = expert_parameters(architecture) < self.times.small_expert_parameters
         return spread["small_experts" if small else "experts"]
 
+    def exchanges(self, tokens: int, messages: int = 1) -> list[Exchange]:
+        """What the ranks send each other for so many tokens, in so many passes."""
+        return exchanges(self.question, self.ranks, self.times, tokens, messages)
+
     def communication(self, tokens: int, messages: int = 1) -> float:
-        """Two all-reduces a layer of the tokens' activations, in so many passes (accounting 8.3)."""
-        times, architecture = self.times, self.scenario.model.architecture
-        if self.scenario.layout.tensor == 1:
-            return 0.0
-        size = tokens * architecture.hidden_size * ACTIVATION_BYTES
-        return 2 * architecture.layers * (messages * times.all_reduce_seconds + size / times.link_bytes_per_second)
+        """Seconds of all that."""
+        return sum((exchange.seconds for exchange in self.exchanges(tokens, messages)), 0.0)
 
 
 def case_of(question: Question, release: str | None = None) -> Case:

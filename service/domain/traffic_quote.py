@@ -16,6 +16,7 @@ from service.domain.traffic import Step, Traffic
 
 if TYPE_CHECKING:
     from service.domain.holding import Holding
+    from service.domain.loads import CacheTerm, RankLoad
     from service.domain.question import Catalog, Question
 
 
@@ -29,14 +30,13 @@ def traffic(question: Question, catalog: Catalog) -> dict[str, Any]:
     batch = question.echo.take("batch_size", min(max(1, held.running), _LARGEST_BATCH), "derived")
     context = question.scenario.context_tokens
     flow = Traffic(question)
-    weight_bytes = flow.weights.traffic_bytes(batch)
-    cache_bytes = flow.cache_bytes(flow.whole, batch, context)
+    weight_bytes, cache_bytes = flow.total_bytes(batch, context)
     step = flow.step(batch, context)
     whole_bytes = whole_weight_bytes(question.scenario)
     question.echo.take("weight_bytes", whole_bytes, "derived")
     question.echo.take("kv_cache_bytes", held.pool_bytes, "derived")
     say_counts(question, whole_bytes)
-    warn_of_drafts(question)
+    warn_of_drafts(flow)
     assume_release(flow)
     question.assumptions += flow.taught.say(batch)
     return {
@@ -46,12 +46,14 @@ def traffic(question: Question, catalog: Catalog) -> dict[str, Any]:
         "fits": held.starts and held.sequences >= batch,
         **_totals(weight_bytes, cache_bytes),
         "other_traffic_bytes": flow.other_bytes(batch, context),
-        "by_kind": [{"kind": term.kind, "bytes": flow.term_bytes(term, batch, context)} for term in flow.whole.terms],
+        "by_kind": _by_kind(flow, batch, context),
         "crossover_batch": flow.crossover(context),
         "ridge_batch": _ridge(question, flow),
         "ridge_batch_with_cache": flow.ridge_with_cache(context),
         "arithmetic_intensity": flow.flops(flow.whole, batch, context) / (weight_bytes + cache_bytes),
-        **_times(question, step, batch),
+        **_times(flow, step, batch),
+        "speculation": speculation(flow, step, batch),
+        "communication": _communication(flow, step, batch),
         "prefill": _prefill(question, flow, step),
         "rank": _rank(flow, held, batch),
         "curve": _curve(question, flow, held, batch),
@@ -76,11 +78,21 @@ def _totals(weight_bytes: int, cache_bytes: int) -> dict[str, Any]:
     }
 
 
-def _times(question: Question, step: Step | None, batch: int) -> dict[str, Any]:
+def _by_kind(flow: Traffic, batch: int, context: int) -> list[dict[str, Any]]:
+    """Cache traffic by kind, the drafter's own last: it keeps whole sequences as the model's own layers do."""
+    rows = [{"kind": term.kind, "bytes": flow.term_bytes(term, batch, context)} for term in flow.whole.terms]
+    _, drafted = flow.draft_bytes(flow.whole, batch, context, of_rank=False)
+    whole = [term.kind for term in flow.whole.terms if term.growing_bytes and term.window_tokens is None]
+    return [*rows, {"kind": whole[0] if whole else rows[0]["kind"], "bytes": drafted}] if drafted else rows
+
+
+def _times(flow: Traffic, step: Step | None, batch: int) -> dict[str, Any]:
     if step is None:
         return dict.fromkeys(
             ("step", "tokens_per_second", "tokens_per_second_per_sequence", "time_per_output_token_seconds")
         )
+    tokens = tokens_per_step(flow)
+    rate = tokens and tokens / step.seconds
     return {
         "step": {
             "seconds": step.seconds,
@@ -92,10 +104,53 @@ def _times(question: Question, step: Step | None, batch: int) -> dict[str, Any]:
             "shares": step.shares,
             "interval_seconds": _around(step.seconds, step.spread),
         },
-        "tokens_per_second": batch * question.scenario.layout.data / step.seconds,
-        "tokens_per_second_per_sequence": 1 / step.seconds,
-        "time_per_output_token_seconds": step.seconds,
+        "tokens_per_second": rate and batch * flow.scenario.layout.data * rate,
+        "tokens_per_second_per_sequence": rate,
+        "time_per_output_token_seconds": tokens and step.seconds / tokens,
     }
+
+
+def tokens_per_step(flow: Traffic) -> float | None:
+    """Tokens that a step yields of each sequence: one without drafts, None where it depends on the text alone."""
+    if flow.drafting is None:
+        return 1.0
+    found = flow.drafting.tokens
+    return None if found is None else found[1]
+
+
+def speculation(flow: Traffic, step: Step | None, batch: int) -> dict[str, Any] | None:
+    """What drafting adds to a step, and what it yields; None without drafts."""
+    draft = flow.drafting
+    if draft is None:
+        return None
+    weights, cache = flow.draft_bytes(flow.whole, batch, flow.scenario.context_tokens, of_rank=False)
+    low, middle, high = draft.tokens or (1.0, None, float(draft.verified))
+    around = step and _around(step.seconds, step.spread)
+    return {
+        "method": draft.name,
+        "draft_passes": draft.passes,
+        "verified_tokens": draft.verified,
+        "weight_traffic_bytes": weights,
+        "cache_traffic_bytes": cache,
+        "draft_seconds": step and step.drafting,
+        "tokens_per_step": middle,
+        "tokens_per_step_interval": [low, high],
+        "time_per_output_token_interval_seconds": around and [around[0] / high, around[1] / low],
+    }
+
+
+def _communication(flow: Traffic, step: Step | None, batch: int) -> list[dict[str, Any]]:
+    """What ranks send each other, by kind; seconds only where a step has any."""
+    return [
+        {
+            "kind": exchange.kind,
+            "messages": exchange.messages,
+            "bytes_per_message": exchange.bytes,
+            "bytes": exchange.messages * exchange.bytes,
+            "seconds": exchange.seconds if step else None,
+        }
+        for exchange in flow.exchanges(batch * flow.verified)
+    ]
 
 
 def _ridge(question: Question, flow: Traffic) -> int | None:
@@ -130,8 +185,7 @@ def _prefill(question: Question, flow: Traffic, step: Step | None) -> dict[str, 
 def _rank(flow: Traffic, held: Holding, batch: int) -> dict[str, Any]:
     """Traffic of the limiting rank; `held` was taken from a copy of its load, so it is looked up by stage."""
     load = flow.loads[held.load.stage]
-    weight_bytes = flow.rank_weight_bytes(load, batch)
-    cache_bytes = flow.cache_bytes(load, batch, flow.scenario.context_tokens)
+    weight_bytes, cache_bytes = _rank_bytes(flow, load, batch)
     return {
         "index": load.index,
         "pipeline_stage": load.stage,
@@ -139,6 +193,14 @@ def _rank(flow: Traffic, held: Holding, batch: int) -> dict[str, Any]:
         "cache_traffic_bytes": cache_bytes,
         "total_traffic_bytes": weight_bytes + cache_bytes,
     }
+
+
+def _rank_bytes(flow: Traffic, load: RankLoad, batch: int) -> tuple[int, int]:
+    """Weights and cache that a rank reads in a step, a drafter's with the model's."""
+    context = flow.scenario.context_tokens
+    weights, cache = flow.draft_bytes(load, batch, context)
+    held = flow.rank_weight_bytes(load, batch * flow.verified)
+    return held + weights, flow.rank_cache_bytes(load, batch, context) + cache
 
 
 def _curve(question: Question, flow: Traffic, held: Holding, batch: int) -> list[dict[str, Any]] | None:
@@ -157,15 +219,15 @@ def _curve(question: Question, flow: Traffic, held: Holding, batch: int) -> list
 
 
 def _row(flow: Traffic, held: Holding, batch: int, context: int) -> dict[str, Any]:
-    step = flow.step(batch, context)
+    step, tokens = flow.step(batch, context), tokens_per_step(flow)
     return {
         "batch_size": batch,
         "context_tokens": context,
         "fits": held.fits(batch, context) and (held.starts or not flow.limit_asked),
-        **_totals(flow.weights.traffic_bytes(batch), flow.cache_bytes(flow.whole, batch, context)),
+        **_totals(*flow.total_bytes(batch, context)),
         "step_seconds": step and step.seconds,
         "bound": step and step.bound,
-        "tokens_per_second": step and batch * flow.scenario.layout.data / step.seconds,
+        "tokens_per_second": step and tokens and tokens * batch * flow.scenario.layout.data / step.seconds,
     }
 
 
@@ -173,8 +235,7 @@ def _efficiency(question: Question, flow: Traffic, step: Step | None, batch: int
     """Achieved shares of the listed rates: of bandwidth over everything read, of the peak in matrices."""
     if step is None or question.bandwidth is None:
         return None
-    context = flow.scenario.context_tokens
-    read = sum(flow.rank_weight_bytes(load, batch) + flow.cache_bytes(load, batch, context) for load in flow.loads)
+    read = sum(sum(_rank_bytes(flow, load, batch)) for load in flow.loads)
     share = read / question.bandwidth / step.memory if step.memory else 1.0
     behind = flow.taught.behind(batch)
     return {
@@ -186,20 +247,21 @@ def _efficiency(question: Question, flow: Traffic, step: Step | None, batch: int
 
 
 def _derivation(flow: Traffic, batch: int, weight_bytes: int, cache_bytes: int) -> list[str]:
-    weights, context = flow.weights, flow.scenario.context_tokens
+    weights, context, tokens = flow.weights, flow.scenario.context_tokens, batch * flow.verified
     lines = [f"{weights.dense_bytes:,} B of weights read by every step"]
     if weights.expert_bytes:
         count, active = weights.experts
-        share = weights.touched(batch)
+        share = weights.touched(tokens)
         lines.append(
-            f"{weights.expert_bytes:,} B of experts, of which 1 - (1 - {active}/{count})^{batch} = {share:.4f} touched"
+            f"{weights.expert_bytes:,} B of experts, of which 1 - (1 - {active}/{count})^{tokens} = {share:.4f} touched"
         )
     if weights.row_bytes:
-        lines.append(f"{batch:,} gathered rows x {weights.row_bytes:,} B")
+        lines.append(f"{tokens:,} gathered rows x {weights.row_bytes:,} B")
+    drafted = flow.draft_bytes(flow.whole, batch, context, of_rank=False)
+    lines += _drafted(flow, drafted[0], "weights")
     lines.append(f"{weight_bytes:,} B of weights in all")
-    for term in flow.whole.terms:
-        size = flow.term_bytes(term, batch, context)
-        lines.append(f"{term.kind}: {batch:,} sequences x {term.held(context):,} tokens held = {size:,} B")
+    lines += [_cached(flow, term, batch, context) for term in flow.whole.terms]
+    lines += _drafted(flow, drafted[1], "cache")
     total = weight_bytes + cache_bytes
     lines.append(f"{weight_bytes:,} + {cache_bytes:,} = {total:,} B a step, {cache_bytes / total:.1%} of it cache")
     return lines
@@ -208,3 +270,21 @@ def _derivation(flow: Traffic, batch: int, weight_bytes: int, cache_bytes: int) 
 def _around(seconds: float, spread: float) -> list[float]:
     """Low and high; where few who measured lie far apart, nothing is known but that it takes some time."""
     return [seconds * max(0.0, 1 - spread), seconds * (1 + spread)]
+
+
+def _cached(flow: Traffic, term: CacheTerm, batch: int, context: int) -> str:
+    """What a step reads of one kind of cache, as the product that it is."""
+    tokens, size = term.spec.tokens_read(context), flow.term_bytes(term, batch, context)
+    layers = "" if term.readers == term.layers else f" x {term.readers:,}/{term.layers:,} layers that read it"
+    parts = [
+        *([f"{tokens:,} tokens read x {term.growing_bytes:,} B{layers}"] if term.growing_bytes else []),
+        *([f"{term.fixed_bytes:,} B"] if term.fixed_bytes or not term.growing_bytes else []),
+    ]
+    prefix = flow.scenario.prefix_tokens
+    shared = term.shared_read_bytes(context, prefix) if prefix else 0
+    once, less = (f"{shared:,} B of the prefix once + ", f" - {shared:,} B") if shared else ("", "")
+    return f"{term.kind}: {once}{batch:,} sequences x ({' + '.join(parts)}{less}) = {size:,} B"
+
+
+def _drafted(flow: Traffic, size: int, what: str) -> list[str]:
+    return [f"{flow.drafting.passes:,} passes of the drafter: {size:,} B of {what}"] if flow.drafting and size else []

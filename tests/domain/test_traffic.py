@@ -189,6 +189,31 @@ def test_a_step_that_takes_a_chunk_along_is_longer(ask_traffic: Ask) -> None:
     assert answer["step"]["seconds"] < mixed <= answer["step"]["seconds"] + answer["prefill"]["seconds"]
 
 
+def test_scores_that_are_written_out_are_multiplied_too(ask_traffic: Ask) -> None:
+    """A device whose memory is fast without end still multiplies at its peak."""
+    question = {"model": "gemma-7b", "gpu": "rtx-3090", "engine": "llama.cpp", "prompt_tokens": 1 << 20}
+    answer = ask_traffic(**question, bandwidth_bytes_per_second=1e18)
+    prefill = answer["prefill"]
+    assert prefill["flops"] / prefill["seconds"] <= answer["question"]["peak_flops_per_second"]
+
+
+def test_a_chunk_never_shortens_the_step_that_takes_it_along(ask_traffic: Ask) -> None:
+    question = {"model": "qwen2.5-3b-instruct", "gpu": "h200-sxm-141gb", "engine": "vllm", "context_tokens": 1 << 20}
+    drafts = {"speculative_method": "eagle3", "speculative_tokens": 1024}
+    answer = ask_traffic(**question, **drafts, batch_size=1, prompt_tokens=1)
+    assert answer["prefill"]["mixed_step_seconds"] >= answer["step"]["seconds"]
+
+
+def test_every_line_of_a_cache_is_the_product_that_it_says(ask_traffic: Ask) -> None:
+    question = {"gpu": "h200-sxm-141gb", "context_tokens": 65536, "batch_size": 2}
+    lines = ask_traffic(model="deepseek-v4-flash", **question)["derivation"]
+    assert "latent: 2 sequences x (65,536 tokens read x 160 B) = 20,971,520 B" in lines
+    assert "recurrent: 2 sequences x (10,485,760 B) = 20,971,520 B" in lines
+    shared = ask_traffic(**A100, batch_size=3, shared_prefix_tokens=1000)["derivation"]
+    part = "full: 524,288,000 B of the prefix once + 3 sequences x (4,096 tokens read x 524,288 B - 524,288,000 B)"
+    assert f"{part} = 5,393,874,944 B" in shared
+
+
 def test_a_kernel_of_sixteen_bits_reads_a_prompt_at_their_peak(ask_traffic: Ask) -> None:
     question = {"model": "llama-3.1-8b-instruct", "engine": "vllm", "weight_dtype": "nvfp4", "context_tokens": 4096}
     wide, narrow = (ask_traffic(**question, gpu=gpu)["prefill"] for gpu in ("gb10-dgx-spark", "b200-sxm-180gb"))
@@ -209,13 +234,6 @@ def test_an_answer_says_that_times_of_an_unnamed_release_are_older(ask_traffic: 
     assert any("engine_version" in line for line in unnamed["assumptions"])
     assert not any("engine_version" in line for line in named["assumptions"])
     assert named["step"]["seconds"] < unnamed["step"]["seconds"]
-
-
-def test_drafts_are_said_to_be_left_out(ask_traffic: Ask) -> None:
-    question = {"model": "llama-3.1-8b-instruct", "gpu": "h100-sxm-80gb", "engine": "vllm", "context_tokens": 4096}
-    drafted = ask_traffic(**question, speculative_method="ngram", speculative_tokens=4)
-    assert any("drafts" in warning for warning in drafted["warnings"])
-    assert not any("drafts" in warning for warning in ask_traffic(**question)["warnings"])
 
 
 QUESTIONS = st.fixed_dictionaries(

@@ -18,6 +18,8 @@ def figure(answer: dict[str, Any], path: str) -> float:
     first, *rest = path.split(".")
     if first == "ledger":
         return sum(float(part["bytes"]) for part in answer["ledger"]["parts"] if part["name"] == rest[0])
+    if first == "by_kind":
+        return sum(float(row["bytes"]) for row in answer["by_kind"] if row["kind"] == rest[0])
     if first == "cache":
         return sum(float(row[rest[1]]) for row in answer["cache"] if rest[0] in {"*", row["kind"]})
     found: Any = answer
@@ -27,8 +29,9 @@ def figure(answer: dict[str, Any], path: str) -> float:
 
 
 @pytest.mark.parametrize("quote", QUOTES, ids=lambda quote: quote["id"])
-def test_what_others_quote_wrongly_is_right_here(quote: dict[str, Any], ask_fit: Ask) -> None:
-    found = figure(ask_fit(**quote["question"]), quote["where"]) / quote.get("unit", 1)
+def test_what_others_quote_wrongly_is_right_here(quote: dict[str, Any], ask_fit: Ask, ask_traffic: Ask) -> None:
+    ask = {"fit": ask_fit, "traffic": ask_traffic}[quote.get("endpoint", "fit")]
+    found = figure(ask(**quote["question"]), quote["where"]) / quote.get("unit", 1)
 
     assert found == pytest.approx(quote["right"], rel=quote.get("within", 0), abs=0)
     assert found != pytest.approx(quote["wrong"], rel=0.05)

@@ -97,6 +97,32 @@ class Efficiency(Answer):
 
 
 @dataclass(frozen=True)
+class Speculation(Answer):
+    """What speculative decoding adds to a step, and what it yields."""
+
+    method: str
+    draft_passes: int
+    verified_tokens: int
+    weight_traffic_bytes: int
+    cache_traffic_bytes: int
+    draft_seconds: float | None
+    tokens_per_step: float | None
+    tokens_per_step_interval: tuple[float, ...]
+    time_per_output_token_interval_seconds: tuple[float, ...] | None
+
+
+@dataclass(frozen=True)
+class Exchange(Answer):
+    """Messages of one kind between the ranks of a replica."""
+
+    kind: str
+    messages: int
+    bytes_per_message: int
+    bytes: int
+    seconds: float | None
+
+
+@dataclass(frozen=True)
 class TrafficAnswer(Quoted):
     """What one decode step reads and how long it takes, of one replica; `tokens_per_second` is the deployment's."""
 
@@ -123,3 +149,5 @@ class TrafficAnswer(Quoted):
     rank: TrafficRank
     curve: tuple[CurveRow, ...] | None
     efficiency: Efficiency | None
+    speculation: Speculation | None = None
+    communication: tuple[Exchange, ...] = ()

@@ -21,6 +21,7 @@ from service.api.schemas.answer_parts import (
 )
 
 _BOUND = "memory, compute or communication."
+_UNTOLD = "null without bandwidth and peak, and where drafts yield what the text alone decides."
 _STEP_BOUND = "memory, compute, communication or overhead."
 
 
@@ -42,7 +43,7 @@ class StepShares(AnswerSchema):
 
 
 class Step(AnswerSchema):
-    """One decode step, between two tokens of one sequence, summed over pipeline stages."""
+    """One decode step, between two tokens of one sequence, summed over pipeline stages; drafts included."""
 
     seconds = number("All of it.")
     memory_seconds = number("Reading weights and cache.")
@@ -104,6 +105,32 @@ class Efficiency(AnswerSchema):
     measurements = whole("How many stood behind it.")
 
 
+class Speculation(AnswerSchema):
+    """What speculative decoding adds to a step, and what it yields."""
+
+    method = text("As asked.")
+    draft_passes = whole("Passes of the drafter in one step; 0 where it has no layers.")
+    verified_tokens = whole("Tokens of each sequence that the model takes in one step.", least=1)
+    weight_traffic_bytes = whole("Of the drafter's weights read by one step, whole model; in the totals too.")
+    cache_traffic_bytes = whole("Of the drafter's cache read by one step, whole model; in the totals too.")
+    draft_seconds = number("What of the step the passes take; null without bandwidth and peak.", null=True)
+    tokens_per_step = number("Expected of each sequence; null where it depends on the text alone.", null=True)
+    tokens_per_step_interval = bounds(fields.Float(), "In texts that are hard and easy to guess.")
+    time_per_output_token_interval_seconds = bounds(
+        fields.Float(), "Low and high; null without bandwidth and peak.", null=True
+    )
+
+
+class Exchange(AnswerSchema):
+    """Messages of one kind between the ranks of a replica."""
+
+    kind = text("all_reduce, all_gather, reduce_scatter, all_to_all or send.")
+    messages = whole("In one step.")
+    bytes_per_message = whole("Of one rank.")
+    bytes = whole("Of one rank in one step.")
+    seconds = number("Of all; null without bandwidth and peak.", null=True)
+
+
 class TrafficAnswer(AnswerSchema):
     """What `/traffic` answers: what one decode step reads, and how long it takes. One replica's unless said."""
 
@@ -127,9 +154,11 @@ class TrafficAnswer(AnswerSchema):
     ridge_batch_with_cache = whole("The same with the cache read too; null if no batch gets there.", null=True)
     arithmetic_intensity = number("Operations per byte read.")
     step = part(Step(), "null without bandwidth and peak.", null=True)
-    tokens_per_second = number("The deployment's; null without bandwidth and peak.", null=True)
-    tokens_per_second_per_sequence = number("null without bandwidth and peak.", null=True)
-    time_per_output_token_seconds = number("null without bandwidth and peak.", null=True)
+    tokens_per_second = number(f"The deployment's; {_UNTOLD}", null=True)
+    tokens_per_second_per_sequence = number(_UNTOLD, null=True)
+    time_per_output_token_seconds = number(_UNTOLD, null=True)
+    speculation = part(Speculation(), "Speculative decoding; null without it.", null=True)
+    communication = rows(Exchange(), "What ranks send each other in one step, without a drafter's passes.")
     prefill = part(Prefill(), "Reading the prompts.")
     rank = part(TrafficRank(), "The limiting rank's own traffic.")
     curve = rows(CurveRow(), "curve_batch_sizes × curve_context_tokens; null where neither was asked.", null=True)

@@ -73,7 +73,7 @@ def from_facts(entry: Entry) -> PlainEngine:
             memory_basis=rules["memory_basis"],
             memory_utilization=rules["memory_utilization"],
             reserve_bytes=rules["reserve_bytes"],
-            step=step_policy(facts["step"], facts["prefill"], facts["link"]),
+            step=step_policy(facts),
         )
     except (KeyError, TypeError, IndexError, ValueError) as error:
         raise CatalogFactError.at("/facts", f"The engine {entry.id} cannot be read: {error}.") from error

@@ -11,11 +11,13 @@ if TYPE_CHECKING:
     from service.domain.precision import WeightFormat
 
 _SIXTEEN_BITS = 2
+_FUSION = "eh_proj"
 
 
 def predicted_layers(architecture: Architecture) -> int:
-    """Prediction layers of the checkpoint."""
-    return len({layer for m in architecture.modules if m.kind is ModuleKind.PREDICTION for layer in m.layers})
+    """Prediction layers of the checkpoint: each has one projection that fuses a hidden state with a token's row."""
+    fusions = (m for m in architecture.modules if m.kind is ModuleKind.PREDICTION and m.name.endswith(_FUSION))
+    return sum(m.count for m in fusions)
 
 
 def drafted_bytes(architecture: Architecture, number: WeightFormat, tensor: int) -> int:

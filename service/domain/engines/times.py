@@ -10,16 +10,20 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from service.domain.engines.speculation import speculation
 from service.domain.engines.versions import Release, parse
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping, Sequence
 
+    from service.domain.engines.speculation import Speculation
     from service.domain.gpu import Gpu
 
 _WIDE_BITS: Final = 16
 _EIGHT_BITS: Final = 6.5
 _KEPT: Final = 512
+_PAIR: Final = 2
+_NOT_MEASURED: Final = ({"seconds": None},)
 _BUILD: Final = re.compile(r"b?(\d{1,7})", re.ASCII)
 
 
@@ -80,7 +84,8 @@ Table = tuple[Row, ...]
 class Times:
     """The coefficients of one case; fractions are of listed rates, `score_bytes` None where scores are streamed.
 
-    `half_tokens` None stands for `half_ridges` times the tokens from which matrices are bound by work.
+    `half_tokens` None stands for `half_ridges` times the tokens from which matrices are bound by work;
+    `all_to_all` is seconds and bytes a second, None where nobody measured one over such links.
     """
 
     step_seconds: float
@@ -105,6 +110,9 @@ class Times:
     prefill_spread: Mapping[str, float]
     all_reduce_seconds: float
     link_bytes_per_second: float
+    all_to_all: tuple[float, float] | None
+    send_seconds: float
+    send_bytes_per_second: float
 
     def share(self, tokens: float, ridge_tokens: float) -> float:
         """Share of the peak that the matrices of so many tokens together reach."""
@@ -130,6 +138,8 @@ class StepPolicy:
     chunk: Table
     prefill_spread: Table
     all_reduce: Table
+    all_to_all: Table
+    speculation: Speculation | None
     compute_fraction: float
     expert_coverage: float
     small_expert_parameters: float
@@ -149,9 +159,10 @@ class StepPolicy:
         release = _release(case.release)
 
         def of(table: Table) -> Mapping[str, Any]:
-            return next(row.values for row in table if row.holds(case, release))
+            return _first(table, case, release)
 
         fixed, work, attention, link = of(self.fixed), of(self.work), of(self.attention), of(self.all_reduce)
+        pair = link if case.ranks == _PAIR else _first(self.all_reduce, case._replace(ranks=_PAIR), release)
         width = _width(case.weight_bits)
         types = of(self.arithmetic).get("types")
         return Times(
@@ -177,11 +188,16 @@ class StepPolicy:
             prefill_spread=of(self.prefill_spread),
             all_reduce_seconds=float(link["seconds"]),
             link_bytes_per_second=_link_rate(link, case.gpu),
+            all_to_all=_all_to_all(of(self.all_to_all), case.gpu),
+            # An all-reduce of two ranks is a message each way.
+            send_seconds=float(pair["seconds"]),
+            send_bytes_per_second=_link_rate(pair, case.gpu),
         )
 
 
-def step_policy(step: Mapping[str, Any], prefill: Mapping[str, Any], link: Mapping[str, Any]) -> StepPolicy:
+def step_policy(facts: Mapping[str, Any]) -> StepPolicy:
     """Read the form that all engines' entries share; raises ValueError for a table that may leave a case out."""
+    step, prefill, link = facts["step"], facts["prefill"], facts["link"]
     return StepPolicy(
         fixed=_table(step["fixed_seconds"]),
         weight=_table(step["weight_fraction"]),
@@ -193,11 +209,17 @@ def step_policy(step: Mapping[str, Any], prefill: Mapping[str, Any], link: Mappi
         chunk=_table(prefill["chunk"]),
         prefill_spread=_table(prefill["spread"]),
         all_reduce=_table(link["all_reduce"]),
+        all_to_all=_table(link.get("all_to_all") or _NOT_MEASURED),
+        speculation=speculation(facts.get("speculation")),
         compute_fraction=step["compute_fraction"],
         expert_coverage=step["expert_coverage"],
         small_expert_parameters=float(step["small_expert_parameters"]),
         prefill_experts=prefill["experts"],
     )
+
+
+def _first(table: Table, case: Case, release: Release | None) -> Mapping[str, Any]:
+    return next(row.values for row in table if row.holds(case, release))
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -238,6 +260,10 @@ def _width(bits: float) -> str:
     if bits >= _WIDE_BITS:
         return "wide"
     return "eight" if bits >= _EIGHT_BITS else "four"
+
+
+def _all_to_all(link: Mapping[str, Any], gpu: Gpu | None) -> tuple[float, float] | None:
+    return (float(link["seconds"]), _link_rate(link, gpu)) if link.get("seconds") is not None else None
 
 
 def _link_rate(link: Mapping[str, Any], gpu: Gpu | None) -> float:

@@ -89,7 +89,7 @@ def test_a_half_in_ridges_moves_with_the_card() -> None:
     assert unknown.share(90, 100) == pytest.approx(0.65 / 2)
 
 
-def blocks() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+def blocks() -> dict[str, dict[str, Any]]:
     last: dict[str, Any] = {"wide": 0.5, "eight": 0.5, "four": 0.5}
     step = {
         "fixed_seconds": [{"step": 0, "layer": 0, "expert_layer": 0, "sequence": 0}],
@@ -108,20 +108,46 @@ def blocks() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         "chunk": [{"tokens": 512}],
         "spread": [{"dense": 0.2, "experts": 0.3, "small_experts": 0.5}],
     }
-    return step, prefill, {"all_reduce": [{"seconds": 0, "bytes_per_second": 1}]}
+    link = {"all_reduce": [{"seconds": 0, "bytes_per_second": 1}]}
+    return {"step": step, "prefill": prefill, "link": link}
 
 
 @pytest.mark.parametrize("release,fraction", [(None, 0.2), ("b6999", 0.2), ("b7000", 0.6), ("b10000", 0.6), ("x", 0.2)])
 def test_builds_are_compared_by_their_count(release: str | None, fraction: float) -> None:
     case = Case(None, "bf16", 16.0, 16.0, 1, release)
-    assert step_policy(*blocks()).times(case).cache_fraction == fraction
+    assert step_policy(blocks()).times(case).cache_fraction == fraction
 
 
 def test_a_table_that_may_leave_a_case_out_is_refused() -> None:
-    step, prefill, link = blocks()
-    link["all_reduce"][0]["vendor"] = "nvidia"
+    facts = blocks()
+    facts["link"]["all_reduce"][0]["vendor"] = "nvidia"
     with pytest.raises(ValueError, match="last row"):
-        step_policy(step, prefill, link)
+        step_policy(facts)
+
+
+def test_a_catalog_from_before_drafts_and_all_to_alls_is_read() -> None:
+    policy = step_policy(blocks())
+    assert policy.speculation is None
+    assert policy.times(Case(None, "bf16", 16.0, 16.0, 8, None)).all_to_all is None
+
+
+@pytest.mark.parametrize(
+    "gpu,rate", [("h100-sxm-80gb", 0.4 * 900e9), ("h800-sxm-80gb", 160e9), ("b200-sxm-180gb", 720e9)]
+)
+def test_all_to_alls_go_at_a_share_of_the_links(gpu: str, rate: float) -> None:
+    found = times("sglang", gpu, ranks=8).all_to_all
+    assert found is not None
+    assert found == pytest.approx((27e-6, rate))
+
+
+def test_all_to_alls_without_nvlink_were_not_measured() -> None:
+    assert times("sglang", "l40s", ranks=8).all_to_all is None
+
+
+def test_a_send_takes_what_an_all_reduce_of_two_ranks_takes() -> None:
+    two, eight = (times("vllm", "l40s", ranks=n) for n in (2, 8))
+    assert (eight.send_seconds, eight.send_bytes_per_second) == (two.all_reduce_seconds, two.link_bytes_per_second)
+    assert eight.all_reduce_seconds > eight.send_seconds
 
 
 def test_coefficients_are_found_once() -> None:

@@ -122,7 +122,7 @@ def from_facts(entry: Entry) -> LlamaCppEngine:
             read=tuple(facts["builds"]["read"]),
             topics=_topics(facts),
             constants=_constants(facts),
-            step=step_policy(facts["step"], facts["prefill"], facts["link"]),
+            step=step_policy(facts),
         )
     except (KeyError, TypeError, IndexError, ValueError) as error:
         raise CatalogFactError.at("/facts", f"The engine {entry.id} cannot be read: {error}.") from error

@@ -119,7 +119,7 @@ def from_facts(entry: Entry) -> SglangEngine:
             timeline=Timeline(facts["releases"]["published"], facts["releases"]["read"], facts["name"]),
             topics=_topics(facts),
             constants=_constants(facts),
-            step=plain.step_policy(facts["step"], facts["prefill"], facts["link"]),
+            step=plain.step_policy(facts),
         )
     except (KeyError, TypeError, IndexError, ValueError) as error:
         raise CatalogFactError.at("/facts", f"The engine {entry.id} cannot be read: {error}.") from error
