@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 _LAYOUT = ("tensor_parallel", "pipeline_parallel", "data_parallel")
 _RESOLVED = {
-    "vllm": (*_LAYOUT, "memory_utilization", "max_batched_tokens", "max_sequences_limit", "memory_bytes", "gpu"),
+    "vllm": (
+        *(*_LAYOUT, "memory_utilization", "max_batched_tokens", "max_sequences_limit", "memory_bytes", "gpu"),
+        "sampler_backend",
+    ),
     # The printed number of running requests is a formula's, and changes what the fraction of memory would be.
     "sglang": (*_LAYOUT, "memory_utilization", "max_batched_tokens"),
     "tensorrt-llm": ("memory_utilization", "max_batched_tokens", "max_sequences_limit", "block_tokens", "memory_bytes"),

@@ -88,6 +88,16 @@ def test_printed_settings_reach_the_question(client: "FlaskClient") -> None:
     assert found["taken"]["prefix_caching"] == "log"
 
 
+@pytest.mark.parametrize(
+    "name, gpu, sampler", [("vllm-0.10.0-debug", "l40s", "flashinfer"), ("vllm-0.9.2-kubernetes", "l40s", "sort")]
+)
+def test_what_samples_is_taken_from_the_log(client: "FlaskClient", name: str, gpu: str, sampler: str) -> None:
+    found = answer(client, BY_NAME[name], gpu=gpu)
+
+    assert (found["question"]["sampler_backend"], found["taken"]["sampler_backend"]) == (sampler, "log")
+    assert any(f"{sampler} sampler" in part["note"] for part in found["quote"]["ledger"]["parts"])
+
+
 def test_a_fixed_cache_is_quoted_as_such(client: "FlaskClient") -> None:
     found = answer(client, BY_NAME["vllm-0.29.0-fixed-cache"], **H100)
 

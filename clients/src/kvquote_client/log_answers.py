@@ -45,6 +45,7 @@ class LogSaid(Answer):
     kv_capacity_tokens: int | None
     max_concurrency: float | None
     concurrency_context_tokens: int | None
+    sampler_backend: str | None
     memory_bytes: int | None
     free_before_bytes: int | None
     free_after_bytes: int | None

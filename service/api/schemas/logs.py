@@ -20,6 +20,7 @@ _TEXTS = {
     "kv_dtype": "As printed.",
 }
 _TEXTS["gpu"] = "As printed."
+_TEXTS["sampler_backend"] = "What samples, by the name that a question has for it."
 _NUMBERS = {
     "memory_utilization": "What the engine means by it.",
     "max_concurrency": "Sequences of concurrency_context_tokens, as printed.",

@@ -62,7 +62,8 @@ class Found(NamedTuple):
 class Form(NamedTuple):
     """A line of an engine; `since` and `until` are the releases it was seen in, None where it still is.
 
-    `refuses` is what the engine lacks where the line says that it does not start.
+    `refuses` is what the engine lacks where the line says that it does not start; `says` is what the whole line means
+    without a place for it.
     """
 
     template: str
@@ -73,18 +74,19 @@ class Form(NamedTuple):
     kinds: dict[str, str]
     literal: str
     refuses: str | None
+    says: tuple[tuple[str, str], ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         """What it says."""
-        return tuple(self.kinds)
+        return (*self.kinds, *(name for name, _ in self.says))
 
     def read(self, text: str, at: int) -> list[Found] | None:
         """The values of a line in which the literal begins at `at`; None where the rest is not as the template."""
         match = self.pattern.match(text, at)
         if match is None:
             return None
-        found = []
+        found = [Found(name, value, 0, at, open=False) for name, value in self.says]
         for name, kind in self.kinds.items():
             said = match[name]
             if said is not None:
@@ -107,6 +109,11 @@ def form(template: str, since: str, evidence: str, until: str | None = None, ref
     literal = re.sub(r"\\(.)", r"\1", _FIXED.match(template)[0]).rstrip()  # type: ignore[index]  # nothing matches too
     pattern = re.compile("".join(parts) + r"\s*\Z", re.ASCII)
     return Form(template, since, until, evidence, pattern, kinds, literal, refuses)
+
+
+def meaning(template: str, since: str, evidence: str, until: str | None = None, **says: str) -> Form:
+    """A line that means something as a whole, by the names of what it says."""
+    return form(template, since, evidence, until)._replace(says=tuple(says.items()))
 
 
 def _compiled(piece: re.Match[str], kinds: dict[str, str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .forms import form
+from .forms import form, meaning
 from .grammar import OUT_OF_MEMORY, Grammar
 from .lines import Process
 from .starts import Start
@@ -10,6 +10,7 @@ from .versions import before
 from .words import Refusal
 
 _LOGS = "public start-up logs"
+_SAMPLER = "v1/sample/ops/topk_topp_sampler.py of 0.9.1 to 0.29.0"
 
 FORMS = (
     form("vLLM API server version {version:word}", "0.4.0", _LOGS),
@@ -20,6 +21,17 @@ FORMS = (
     form("Initializing a V1 LLM engine (v{version:word}) with config: {config:dict}", "0.7.0", _LOGS),
     form("Using max model len {context_limit_tokens:count}", "0.9.0", _LOGS),
     form("Chunked prefill is enabled with max_num_batched_tokens={max_batched_tokens:count}.", "0.6.0", _LOGS),
+    meaning("Using FlashInfer for top-p & top-k sampling.", "0.8.0", _SAMPLER, sampler_backend="flashinfer"),
+    *(
+        meaning(
+            f"FlashInfer is {lacks}. Falling back to the PyTorch-native implementation of top-p & top-k sampling.{{*}}",
+            "0.8.0",
+            _SAMPLER,
+            "0.11.0",
+            sampler_backend="sort",
+        )
+        for lacks in ("not available", "available, but it is not enabled")
+    ),
     form("Setting attention block size to {block_tokens:count} tokens {*}", "0.10.0", _LOGS),
     form(
         "Loading model weights took {weight_bytes:gib}",
@@ -277,7 +289,7 @@ VLLM = Grammar(
             "capturing finished",
             "ree memory on",
         ),
-        *("oncurrency for", "max seq len", "To serve at least", "out of memory"),
+        *("oncurrency for", "max seq len", "To serve at least", "out of memory", "top-p & top-k sampling"),
     ),
     forms=FORMS,
     settings=SETTINGS,
