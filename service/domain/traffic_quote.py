@@ -102,16 +102,12 @@ def _times(flow: Traffic, step: Step | None, batch: int) -> dict[str, Any]:
             "overhead_seconds": step.overhead,
             "bound": step.bound,
             "shares": step.shares,
-            "interval_seconds": _around(step),
+            "interval_seconds": list(step.interval),
         },
         "tokens_per_second": rate and batch * flow.scenario.layout.data * rate,
         "tokens_per_second_per_sequence": rate,
         "time_per_output_token_seconds": tokens and step.seconds / tokens,
     }
-
-
-def _around(step: Step) -> list[float]:
-    return [step.seconds * (1 - step.spread), step.seconds * (1 + step.spread)]
 
 
 def tokens_per_step(flow: Traffic) -> float | None:
@@ -129,7 +125,7 @@ def speculation(flow: Traffic, step: Step | None, batch: int) -> dict[str, Any] 
         return None
     weights, cache = flow.draft_bytes(flow.whole, batch, flow.scenario.context_tokens, of_rank=False)
     low, middle, high = draft.tokens or (1.0, None, float(draft.verified))
-    around = step and _around(step)
+    around = step and step.interval
     return {
         "method": draft.name,
         "draft_passes": draft.passes,
