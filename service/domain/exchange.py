@@ -42,6 +42,11 @@ class Ranks(NamedTuple):
     replicas: int = 1
     """Replicas that share one set of experts."""
 
+    @property
+    def alone(self) -> bool:
+        """Whether there is nobody to send anything."""
+        return self.tensor == self.stages == self.replicas == 1
+
     def batch(self, sequences: int) -> int:
         """Sequences whose attention the fullest rank runs."""
         return sequences if self.attention == 1 else ceil_div(sequences, self.attention)
@@ -72,7 +77,7 @@ def ranks_of(question: Question) -> Ranks:
 
 def exchanges(question: Question, ranks: Ranks, times: Times, tokens: int, messages: int = 1) -> list[Exchange]:
     """Everything that a replica's ranks send for so many tokens, in so many passes."""
-    if ranks.tensor == ranks.stages == ranks.replicas == 1:
+    if ranks.alone:
         return []
     found = []
     for kind, count, size in _messages(question, ranks, tokens):

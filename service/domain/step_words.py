@@ -28,8 +28,12 @@ def say_step(flow: Traffic, step: Step | None, batch: int) -> list[str]:
         _fixed(flow, step, batch),
         *_exchanges(flow, step, batch, factor),
         *_passes(flow, step),
-        f"{_ms(step.seconds)} a step, give or take {step.spread:.0%}",
+        f"{_ms(step.seconds)} a step, give or take {step.spread:.0%}{_late(step)}",
     ]
+
+
+def _late(step: Step) -> str:
+    return f", and up to {_ms(step.late)} more for its sequences" if step.late else ""
 
 
 def _apart(step: Step) -> str:

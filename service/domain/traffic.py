@@ -42,7 +42,8 @@ class Step:
 
     `cache` is reading it and writing what the step adds. `spread` is the share that the interval takes to either side.
     `reading` and `multiplying` are what the matrices take of it, each where it is the longer; `weights` and `compute`
-    what reading and multiplying alone would take. `drafting` is what of all of them the passes of a drafter take.
+    what reading and multiplying alone would take. `drafting` is what of all of them the passes of a drafter take,
+    `late` what sequences took more than quoted on some servers: the interval alone has it.
     """
 
     weights: float
@@ -54,6 +55,12 @@ class Step:
     overhead: float
     spread: float
     drafting: float = 0.0
+    late: float = 0.0
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Low and high."""
+        return self.seconds * (1 - self.spread), self.seconds * (1 + self.spread) + self.late
 
     @property
     def seconds(self) -> float:
@@ -87,6 +94,7 @@ class Step:
             overhead=self.overhead + passes.overhead,
             spread=(self.spread * seconds + passes.spread * drafting) / (seconds + drafting),
             drafting=drafting,
+            late=self.late,
         )
 
     @property
@@ -123,7 +131,7 @@ class Traffic:
 
     __slots__ = (
         *("_asked_bytes", "_work_ratio", "drafting", "limit_asked", "loads", "peak", "question", "ranks", "scenario"),
-        *("taught", "times", "verified", "weights", "whole"),
+        *("_sent", "alone", "taught", "times", "verified", "weights", "whole"),
     )
 
     def __init__(self, question: Question) -> None:
@@ -138,6 +146,8 @@ class Traffic:
         self.loads = attention_loads(
             scenario.model, scenario.weights, scenario.cache, scenario.layout, self.ranks.attention
         )
+        self.alone = self.ranks.alone
+        self._sent: dict[tuple[int, int], list[Exchange]] = {}
         self.drafting = drafting(question)
         self.verified = self.drafting.verified if self.drafting else 1
         held = self.whole.weights
@@ -223,10 +233,12 @@ class Traffic:
         terms, weights = self.whole.terms, self.weights
         if self.drafting is not None:
             return first_batch(lambda b: lt(*self.total_bytes(b, context)))
-        if self.scenario.prefix_tokens or weights.expert_bytes or weights.row_bytes:
+        if self.scenario.prefix_tokens:
             return first_batch(lambda b: self.cache_bytes(self.whole, b, context) > weights.traffic_bytes(b))
-        each = sum(term.read_bytes(context) for term in terms)
-        return weights.dense_bytes // each + 1 if each else None
+        each = sum(term.read_bytes(context) for term in terms) - weights.row_bytes
+        if weights.expert_bytes and each > 0:
+            return first_batch(lambda b: each * b > weights.read_bytes(b))
+        return weights.dense_bytes // each + 1 if each > 0 else None
 
     def ridge_with_cache(self, context: int) -> int | None:
         """First batch whose work takes as long as reading weights and cache at listed rates; None if it never does.
@@ -262,7 +274,8 @@ class Traffic:
         cache += self.other_bytes(batch, context) / (cache_rate * self.scenario.layout.tensor)
         communication = self.communication(tokens)
         overhead, spread = self._overhead(batch), self.spread(times.spread)
-        step = Step(weights, cache, compute, reading, multiplying, communication, overhead, spread)
+        late = batch * (times.sequence_to_seconds - times.sequence_seconds)
+        step = Step(weights, cache, compute, reading, multiplying, communication, overhead, spread, late=late)
         passes = self._passes(batch, context, weight_rate, work_rate, cache_rate)
         return self._as_measured(step if passes is None else step.with_passes(passes), batch)
 
@@ -343,11 +356,16 @@ class Traffic:
 
     def exchanges(self, tokens: int, messages: int = 1) -> list[Exchange]:
         """What the ranks send each other for so many tokens, in so many passes."""
-        return exchanges(self.question, self.ranks, self.times, tokens, messages)
+        found = self._sent.get((tokens, messages))
+        if found is None:
+            found = exchanges(self.question, self.ranks, self.times, tokens, messages)
+            self._sent[tokens, messages] = found
+        return found
 
     def communication(self, tokens: int, messages: int = 1) -> float:
         """Seconds of all that."""
-        return sum((exchange.seconds for exchange in self.exchanges(tokens, messages)), 0.0)
+        found = () if self.alone else self.exchanges(tokens, messages)
+        return sum([exchange.seconds for exchange in found], 0.0) if found else 0.0
 
 
 def case_of(question: Question, release: str | None = None) -> Case:

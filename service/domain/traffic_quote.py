@@ -102,7 +102,7 @@ def _times(flow: Traffic, step: Step | None, batch: int) -> dict[str, Any]:
             "overhead_seconds": step.overhead,
             "bound": step.bound,
             "shares": step.shares,
-            "interval_seconds": _around(step.seconds, step.spread),
+            "interval_seconds": list(step.interval),
         },
         "tokens_per_second": rate and batch * flow.scenario.layout.data * rate,
         "tokens_per_second_per_sequence": rate,
@@ -125,7 +125,7 @@ def speculation(flow: Traffic, step: Step | None, batch: int) -> dict[str, Any] 
         return None
     weights, cache = flow.draft_bytes(flow.whole, batch, flow.scenario.context_tokens, of_rank=False)
     low, middle, high = draft.tokens or (1.0, None, float(draft.verified))
-    around = step and _around(step.seconds, step.spread)
+    around = step and step.interval
     return {
         "method": draft.name,
         "draft_passes": draft.passes,

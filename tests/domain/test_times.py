@@ -56,4 +56,4 @@ def test_intervals_of_prefills_hold_what_was_published(prefills: Rows) -> None:
 def test_steps_of_experts_are_as_near_as_the_readme_says(steps_of_experts: Rows) -> None:
     """Nothing was chosen with these rows in view: most are longer than quoted."""
     assert middle(steps_of_experts) < 0.20
-    assert held(steps_of_experts) >= 0.75
+    assert held(steps_of_experts) >= 0.80

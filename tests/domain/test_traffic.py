@@ -164,6 +164,15 @@ def test_a_model_of_small_experts_has_the_widest_interval(ask_traffic: Ask) -> N
     assert spreads == [0.25, 0.35, 0.50]
 
 
+def test_sequences_may_take_as_long_as_they_did_on_some_servers(ask_traffic: Ask) -> None:
+    question = {"model": "llama-3.1-8b-instruct", "gpu": "h100-sxm-80gb", "engine": "vllm", "context_tokens": 1024}
+    answer = ask_traffic(**question, batch_size=100)
+    low, high = answer["step"]["interval_seconds"]
+    seconds = answer["step"]["seconds"]
+    assert (low, high) == (pytest.approx(0.75 * seconds), pytest.approx(1.25 * seconds + 100 * 39e-6))
+    assert answer["derivation"][-1].endswith("give or take 25%, and up to 3.900 ms more for its sequences")
+
+
 def test_an_all_reduce_without_nvlink_costs_a_prefill_seconds(ask_traffic: Ask) -> None:
     question = {"model": "llama-3.1-70b-instruct", "weight_dtype": "fp8", "engine": "vllm", "prompt_tokens": 2048}
     slow, fast = (

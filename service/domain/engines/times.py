@@ -92,6 +92,7 @@ class Times:
     layer_seconds: float
     expert_layer_seconds: float
     sequence_seconds: float
+    sequence_to_seconds: float
     weight_fraction: float
     cache_fraction: float
     compute_fraction: float
@@ -170,6 +171,7 @@ class StepPolicy:
             layer_seconds=float(fixed["layer"]),
             expert_layer_seconds=float(fixed["expert_layer"]),
             sequence_seconds=float(fixed["sequence"]),
+            sequence_to_seconds=float(fixed.get("sequence_to", fixed["sequence"])),
             weight_fraction=of(self.weight)[width],
             cache_fraction=of(self.cache)["wide" if case.cache_bits >= _WIDE_BITS else "narrow"],
             compute_fraction=self.compute_fraction,
