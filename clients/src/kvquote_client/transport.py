@@ -239,7 +239,7 @@ def checked_url(url: str) -> str:
 
 def _checked_seconds(seconds: object) -> float:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= _LONGEST_SECONDS:
-        raise InvalidInput(f"{seconds!r} is no time to wait: that is above 0 s and up to {_LONGEST_SECONDS:,} s")
+        raise InvalidInput(f"{seconds!r:.40} is no time to wait: that is above 0 s and up to {_LONGEST_SECONDS:,} s")
     return float(seconds)
 
 
