@@ -181,3 +181,13 @@ def test_a_proxy_is_not_asked_for_this_machine_over_https_either(
     with pytest.raises(Unreachable) as caught, Transport(url) as transport:
         transport.request("GET", "/x")
     assert "proxy" not in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["127.example.com", "localhost.example", "a127.0.0.1"])
+def test_what_only_looks_like_this_machine_is_asked_through_the_proxy(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+
+    with pytest.raises(Unreachable, match="the proxy before"), Transport(f"http://{host}", retries=0) as transport:
+        transport.request("GET", "/x")
