@@ -29,6 +29,9 @@ def _cache_row(group: CacheLayers) -> dict[str, Any]:
         "window_tokens": spec.window_tokens,
         "state_bytes": spec.fixed_bytes,
         "shared_with": list(group.shared_with),
+        "query_heads": group.query_heads,
+        "tokens_per_row": getattr(spec, "tokens_per_row", 1),
+        "read_limit_tokens": getattr(spec, "read_limit_tokens", None),
     }
 
 
@@ -40,4 +43,5 @@ def _module_row(module: Module) -> dict[str, Any]:
         "shape": [module.rows, module.columns],
         "parameters": module.parameters,
         "active_per_token": module.active_count * module.elements,
+        "layers": list(module.layers),
     }

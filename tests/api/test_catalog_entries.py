@@ -144,8 +144,16 @@ def test_a_model_has_its_normal_form(client: FlaskClient) -> None:
         "window_tokens": None,
         "state_bytes": 0,
         "shared_with": [],
+        "query_heads": 32,
+        "tokens_per_row": 1,
+        "read_limit_tokens": None,
     }
-    assert list(model["modules"][0]) == ["name", "kind", "count", "shape", "parameters", "active_per_token"]
+    names = ["name", "kind", "count", "shape", "parameters", "active_per_token", "layers"]
+    assert [list(module) for module in model["modules"]] == [names] * len(model["modules"])
+    assert {module["name"]: module["layers"] for module in model["modules"]}.items() >= {
+        "embed_tokens": [],
+        "q_proj": list(range(32)),
+    }.items()
     assert sum(module["parameters"] for module in model["modules"]) == model["parameters"] == 6_738_415_616
     assert model["unread_reason"] is None
 

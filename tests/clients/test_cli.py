@@ -97,6 +97,27 @@ def test_a_command_prints_what_it_printed(name: str, kvq: Run, golden: Golden) -
     golden(f"cli/{name}", ran.out.splitlines())
 
 
+AS_DOCUMENTED = (
+    "fit llama-3.1-8b h100-sxm-80gb --context 8192 --engine vllm",
+    "fit llama-3.1-8b h100-sxm-80gb --context 8192 --engine vllm --require 32",
+    "fit llama-3.1-8b-instruct l4 --context 8192 --require 32",
+    "fit --gpu h100-sxm-80gb -- vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 8192",
+    "traffic llama-3.1-8b-instruct h100-sxm-80gb --context 8192 --curve-batch-sizes 1,8,64",
+    "compare llama-3.1-8b-instruct l4,a10,h100-sxm-80gb --context 8192 --csv",
+    "gpus --min-memory-bytes 80GB --no-mig",
+    "models llama-2-7b --json",
+    "calibrations --gpu h100-sxm-80gb --usable",
+    "accuracy --engine vllm --csv",
+)
+
+
+@pytest.mark.parametrize("line", AS_DOCUMENTED)
+def test_what_is_documented_works_as_it_stands(line: str, kvq: Run) -> None:
+    ran = kvq(*line.split())
+
+    assert (ran.status, ran.err) == (1 if " l4 " in line else 0, "")
+
+
 def test_json_is_the_answer_as_it_came(kvq: Run, kvquote: Client) -> None:
     answer = kvquote.fit(model="llama-2-7b", gpu="a100-sxm-80gb", context_tokens=4096)
 

@@ -6,14 +6,17 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
 
 from kvquote_client import BadAnswer, Client, InvalidInput, Transport, Unavailable, Unreachable
+from kvquote_client import transport as transport_module
 from tests.clients.faulty import Faulty, Say, good, problem, reply
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 HALF_A_SECOND = 0.5
+DRIBBLED_SECONDS = 20
 
 
 def dribbled(begin: bytes, each: bytes, seconds: float = 0.05) -> Say:
@@ -21,7 +24,7 @@ def dribbled(begin: bytes, each: bytes, seconds: float = 0.05) -> Say:
 
     def say(wire: socket.socket) -> None:
         wire.sendall(begin)
-        for _ in range(400):
+        for _ in range(int(DRIBBLED_SECONDS / seconds)):
             wire.sendall(each)
             time.sleep(seconds)
 
@@ -48,7 +51,7 @@ def test_what_comes_for_ever_is_given_up(faulty: Faulty, which: str) -> None:
         Transport(faulty.url, timeout=10, deadline=HALF_A_SECOND) as transport,
     ):
         transport.request("GET", "/x")
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < DRIBBLED_SECONDS / 2
     assert len(faulty.asked) == 1
 
 
@@ -64,10 +67,9 @@ def test_the_next_call_has_its_own_time(faulty: Faulty) -> None:
 def test_a_wait_that_the_time_has_no_room_for_is_not_begun(faulty: Faulty) -> None:
     faulty.says(problem(503, Retry_After="5"), good({}))
 
-    started = time.monotonic()
     with pytest.raises(Unavailable) as caught, Transport(faulty.url, deadline=3) as transport:
         transport.request("GET", "/x")
-    assert time.monotonic() - started < 2
+    assert len(faulty.asked) == 1
     assert caught.value.retry_after_seconds == 5
 
 
@@ -77,7 +79,7 @@ def test_tries_share_the_time(faulty: Faulty) -> None:
     started = time.monotonic()
     with pytest.raises(Unreachable), Transport(faulty.url, timeout=0.4, deadline=1, retries=50) as transport:
         transport.request("GET", "/x")
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < DRIBBLED_SECONDS / 2
 
 
 @pytest.fixture
@@ -119,9 +121,9 @@ def test_a_body_that_is_not_taken_is_given_up() -> None:
         listening.listen()
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         started = time.monotonic()
-        with pytest.raises(Unreachable), Transport(url, timeout=(5, 60), deadline=0.5, retries=0) as transport:
+        with pytest.raises(Unreachable), Transport(url, timeout=(5, 600), deadline=0.5, retries=0) as transport:
             transport.request("POST", "/x", data=b"x" * 50_000_000)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 1e300, None, "5", True])
@@ -162,11 +164,12 @@ def test_a_packed_answer_is_read(faulty: Faulty) -> None:
 @pytest.mark.parametrize("proxy", ["socks9://127.0.0.1:1", "://", "http://[::1"])
 def test_a_proxy_that_cannot_be_is_tried_once(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", proxy)
+    waits: list[float] = []
+    monkeypatch.setattr(transport_module, "time", SimpleNamespace(sleep=waits.append))
 
-    started = time.monotonic()
     with pytest.raises((Unreachable, InvalidInput)), Transport("http://a.example") as transport:
         transport.request("GET", "/x")
-    assert time.monotonic() - started < 0.5
+    assert waits == []
 
 
 def test_a_proxy_is_not_asked_for_this_machine_over_https_either(
@@ -178,3 +181,13 @@ def test_a_proxy_is_not_asked_for_this_machine_over_https_either(
     with pytest.raises(Unreachable) as caught, Transport(url) as transport:
         transport.request("GET", "/x")
     assert "proxy" not in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["127.example.com", "localhost.example", "a127.0.0.1"])
+def test_what_only_looks_like_this_machine_is_asked_through_the_proxy(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+
+    with pytest.raises(Unreachable, match="the proxy before"), Transport(f"http://{host}", retries=0) as transport:
+        transport.request("GET", "/x")

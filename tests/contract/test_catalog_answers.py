@@ -105,6 +105,22 @@ def test_modules_of_a_model_add_up_to_its_parameters(client: "FlaskClient") -> N
     assert compared > 300
 
 
+def test_a_normal_form_says_who_reads_each_cache_and_how(client: "FlaskClient") -> None:
+    seen: set[str] = set()
+    for page in pages(client, "/models"):
+        for item in page["items"]:
+            model = client.get(f"/models/{item['id']}").get_json()
+            for cache in model["cache_layers"] or ():
+                assert (cache["query_heads"] > 0) == (cache["kind"] != "recurrent"), item["id"]
+                assert cache["tokens_per_row"] >= 1
+                seen |= {"compressed"} if cache["tokens_per_row"] > 1 else set()
+                seen |= {"sparse"} if cache["read_limit_tokens"] is not None else set()
+            for module in model["modules"] or ():
+                assert module["layers"] == sorted(set(module["layers"]))
+                assert module["count"] % max(1, len(module["layers"])) == 0, (item["id"], module["name"])
+    assert seen == {"compressed", "sparse"}
+
+
 def test_an_inspected_config_is_what_the_document_promises(client: "FlaskClient", spec: dict[str, Any]) -> None:
     content = spec["paths"]["/models/inspect"]["post"]["responses"]["200"]["content"]
     registry = Registry().with_resource("urn:spec", Resource.from_contents(spec, DRAFT202012))

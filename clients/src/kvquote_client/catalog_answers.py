@@ -45,6 +45,9 @@ class CacheLayers(Answer):
     window_tokens: int | None
     state_bytes: int
     shared_with: tuple[int, ...]
+    query_heads: int
+    tokens_per_row: int
+    read_limit_tokens: int | None
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,7 @@ class WeightModule(Answer):
     shape: tuple[int, ...]
     parameters: int
     active_per_token: int
+    layers: tuple[int, ...]
 
 
 @dataclass(frozen=True)

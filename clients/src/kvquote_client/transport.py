@@ -50,7 +50,7 @@ _CHUNK_BYTES: Final = 64 * 1024
 _NO_ADDRESS: Final = re.compile(r"[\s\\\"<>^`{|}?#]")
 # urllib3 puts the connection before what happened to it; before release 2 as Python shows objects.
 _OBJECT: Final = re.compile(r"^(HTTPS?Connection(Pool)?\(.*?\)|<[\w.]+ object at \w+>): ")
-_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_LOOPBACK: Final = re.compile(r"localhost|127(\.[0-9]{1,3}){3}|::1")
 
 
 def _no_number(name: str) -> NoReturn:
@@ -105,7 +105,7 @@ class Transport:
             self.session.mount(scheme, BoundedAdapter(self._clock))
         # A proxy cannot reach what only this machine sees; https still has its certificates from the environment.
         parts = urlsplit(self.url)
-        here = _is_loopback(parts.hostname or "")
+        here = _LOOPBACK.fullmatch(parts.hostname or "") is not None
         self.session.trust_env = parts.scheme != "http" or not here
         self._proxies = {"no_proxy": str(parts.hostname)} if here else {}
 
@@ -239,12 +239,8 @@ def checked_url(url: str) -> str:
 
 def _checked_seconds(seconds: object) -> float:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= _LONGEST_SECONDS:
-        raise InvalidInput(f"{seconds!r} is no time to wait: that is above 0 s and up to {_LONGEST_SECONDS:,} s")
+        raise InvalidInput(f"{seconds!r:.40} is no time to wait: that is above 0 s and up to {_LONGEST_SECONDS:,} s")
     return float(seconds)
-
-
-def _is_loopback(host: str) -> bool:
-    return host in _LOOPBACK or host.startswith("127.")
 
 
 def _read(reply: requests.Response, body: bytes, answers: Collection[int]) -> Reply | Refused:

@@ -75,6 +75,9 @@ class CacheLayers(AnswerSchema):
         required=True,
         metadata={"description": "Layers that read these caches without owning one."},
     )
+    query_heads = whole("Heads of the queries that read it; 0 where none does.")
+    tokens_per_row = whole("Tokens that one vector stands for; 1 but for compressed attention.")
+    read_limit_tokens = whole("Tokens of those kept that a step reads at most; null where it reads all.", null=True)
 
 
 class WeightModule(AnswerSchema):
@@ -91,6 +94,11 @@ class WeightModule(AnswerSchema):
     )
     parameters = whole("Elements of all of them.")
     active_per_token = whole("Elements of those that one token uses.")
+    layers = fields.List(
+        fields.Integer(strict=True),
+        required=True,
+        metadata={"description": "Indices of the layers that have them; empty outside the layers."},
+    )
 
 
 class ModelEntry(ModelRow):

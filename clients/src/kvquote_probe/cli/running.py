@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from kvquote_client.errors import InvalidInput
-from kvquote_client.transport import Transport
+from kvquote_client.transport import DEFAULT_DEADLINE_SECONDS, Transport
 from kvquote_probe import __version__
 from kvquote_probe.cli.children import end_children
 from kvquote_probe.cli.codes import Code
@@ -164,6 +164,7 @@ class Run:
                     self._args.url,
                     self._args.token,
                     timeout=_TIMEOUT_SECONDS,
+                    deadline=min(max(self._args.patience, _TIMEOUT_SECONDS[1]), DEFAULT_DEADLINE_SECONDS),
                     retries=0,
                     user_agent=f"kvquote-probe/{__version__}",
                 ) as transport,

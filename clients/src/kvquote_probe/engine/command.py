@@ -98,7 +98,7 @@ def _gpu(args: Namespace, *, here: bool) -> dict[str, Any] | None:
 
 def _asked_of_service(args: Namespace, say: Say, model: str) -> bool | None:
     try:
-        with Transport(args.url, args.token, timeout=_ASK_SECONDS, retries=0) as transport:
+        with Transport(args.url, args.token, timeout=_ASK_SECONDS, deadline=_ASK_SECONDS, retries=0) as transport:
             found = is_uniform(transport, model)
     except KvquoteError:
         found = None
