@@ -130,7 +130,10 @@ def _topics(facts: Mapping[str, Any]) -> Topics:
         batch=dated(facts["batch"], _batch),
         fraction=dated(facts["fraction"], _fraction),
         windows=dated(facts["windows"], lambda row: WindowRule(frozenset(row["families"]), _ratio(row["ratio"]))),
-        states=dated(facts["states"], lambda row: made(StateRule, row, ratio=_ratio(row["ratio"]))),
+        states=dated(
+            facts["states"],
+            lambda row: made(StateRule, row, ratio=_ratio(row["ratio"]), tracked=frozenset(row["tracked"])),
+        ),
         running=dated(facts["running"], lambda row: made(RunningRule, row)),
         pages=dated(facts["pages"], _pages),
         encoder=dated(facts["encoder"], lambda row: made(EncoderRule, row)),
@@ -173,5 +176,7 @@ def _constants(facts: Mapping[str, Any]) -> Constants:
         cache_types=frozenset(facts["cache_types"]["names"]),
         weight_types=dict(facts["weights"]["types"]),
         drafts=draft_rule(facts["drafts"]),
+        draft_tokens={"": facts["drafts"]["tokens"], **facts["drafts"]["family_tokens"]},
+        drafted_sequences=facts["drafts"]["sequences"],
         weight_spread=facts["weights"]["spread"],
     )
