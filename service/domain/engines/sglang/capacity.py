@@ -15,6 +15,7 @@ from service.domain.engines.prediction import drafted_bytes
 from service.domain.engines.ranks.attention import attention_loads, attention_ranks
 from service.domain.engines.ranks.drafts import draft_layers, drafted_cache_bytes
 from service.domain.engines.ranks.held import Held, Part, Rank, Terms, as_measured, given_reserve, held, part
+from service.domain.engines.ranks.padding import padded_bytes
 from service.domain.engines.sglang.caches import (
     full_bytes,
     has_window_pool,
@@ -95,7 +96,9 @@ def windows_of(setting: Setting, rules: Rules) -> bool:
 def _loads(setting: Setting, rules: Rules) -> tuple[RankLoad, ...]:
     scenario, windows = setting.scenario, windows_of(setting, rules)
     loads = attention_loads(setting, attention_ranks(setting))
+    padded = padded_bytes(setting, rules.kernels)
     kept = [kept_load(load, rules, scenario.cache, windows=windows) for load in loads]
+    kept = [replace(load, weight_bytes=load.weight_bytes + padded[load.stage]) for load in kept]
     if draft_layers(setting, rules.constants.drafts):
         extra = drafted_bytes(scenario.model.architecture, scenario.weights, scenario.layout.tensor)
         kept[-1] = replace(kept[-1], weight_bytes=kept[-1].weight_bytes + extra)

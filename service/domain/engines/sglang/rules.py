@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from service.domain.engines.ranks.drafts import DraftRule
+    from service.domain.engines.ranks.padding import ExpertKernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,4 +192,5 @@ class Rules:
     running: RunningRule
     pages: PageRule
     encoder: EncoderRule
+    kernels: tuple[ExpertKernel, ...]
     constants: Constants
