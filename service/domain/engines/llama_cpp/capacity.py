@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _ALL = -1
 _BUFFER = "activations"
+_SIXTEEN_BITS = "fp16"
 
 
 def hold(setting: Setting, rules: Rules) -> Held:
@@ -164,9 +165,21 @@ def pass_of(setting: Setting, rules: Rules, load: RankLoad, where: Placement) ->
         mask_cells=mask_cells(_spans(load), cells, rules.cells.window_pad, tokens),
         score_cells=cells,
         copies=rule.copies if _side_by_side(setting, where) else 1,
+        widened_bytes=_widened_bytes(setting, rules, load, cells) if rule.widens else 0,
         host_layer_bytes=host_layer,
         host_head_bytes=host_head if first else 0,
     )
+
+
+def _widened_bytes(setting: Setting, rules: Rules, load: RankLoad, cells: int) -> int:
+    """The widest layer's keys and values in 16 bits, each where it is of another type and attention is fused."""
+    names = setting.scenario.cache.name.split("/")
+    sides = [name != _SIXTEEN_BITS for name in (names[0], names[-1])]
+    if not any(sides) or not fused(setting, rules):
+        return 0
+    specs = [term.spec for term in load.terms if term.growing_bytes and term.window_tokens is None]
+    widths = [spec.kv_heads * (sides[0] * spec.key_width + sides[1] * spec.value_width) for spec in specs]
+    return 2 * cells * max(widths, default=0)
 
 
 def _spans(load: RankLoad) -> list[int | None]:

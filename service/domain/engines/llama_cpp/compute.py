@@ -49,8 +49,9 @@ class Shapes(NamedTuple):
 class Pass(NamedTuple):
     """One pass: its tokens, those whose logits are kept, the cells that masks are for, and the most scores a head.
 
-    `copies` are those of its inputs. A device works off what stays on the host as well, so that it has room for
-    `host_layer_bytes` of matrices of one layer there, and for `host_head_bytes` of the output matrix.
+    `copies` are those of its inputs, `widened_bytes` what a layer's cache takes in 16 bits beside its own type. What
+    stays on the host is worked off too, so that there is room for `host_layer_bytes` of matrices of one layer there,
+    and for `host_head_bytes` of the output matrix.
     """
 
     tokens: int
@@ -58,6 +59,7 @@ class Pass(NamedTuple):
     mask_cells: int
     score_cells: int
     copies: int = 1
+    widened_bytes: int = 0
     host_layer_bytes: int = 0
     host_head_bytes: int = 0
 
@@ -72,7 +74,10 @@ def compute_bytes(model: Model, rule: ComputeRule, run: Pass, *, fused: bool) ->
     phases = (
         _logits(shapes, run) + more,
         run.tokens * layer + run.host_layer_bytes + rule.inputs * more + (run.copies - 1) * run.tokens * mask,
-        run.tokens * attending + rule.inputs * more + (run.copies - 1) * run.tokens * mask,
+        run.tokens * attending
+        + _widened(shapes, rule, run)
+        + rule.inputs * more
+        + (run.copies - 1) * run.tokens * mask,
     )
     return max(phases)
 
@@ -107,6 +112,12 @@ def _experts(shapes: Shapes, rule: ComputeRule) -> int:
 def _attending(shapes: Shapes, rule: ComputeRule, run: Pass) -> int:
     """Bytes a token while attention is fused: masks in both widths where a build casts them."""
     return run.mask_cells * (rule.mask_bytes + rule.cast_bytes) + 2 * _FLOAT_BYTES * shapes.hidden
+
+
+def _widened(shapes: Shapes, rule: ComputeRule, run: Pass) -> int:
+    """A layer's cache in 16 bits, with the vectors that are alive while it is made."""
+    vectors = (rule.vectors - 1) * _FLOAT_BYTES * shapes.hidden * run.tokens
+    return run.widened_bytes + vectors if run.widened_bytes else 0
 
 
 def _scores(shapes: Shapes, rule: ComputeRule, run: Pass) -> int:

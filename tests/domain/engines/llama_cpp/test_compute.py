@@ -103,3 +103,16 @@ def test_a_longer_pass_and_a_longer_context_never_take_less() -> None:
         assert sizes == sorted(sizes)
         passes = [buffer_mib(base | {"pass_tokens": 64 * 2**step}) for step in range(6)]
         assert passes == sorted(passes)
+
+
+@pytest.mark.parametrize(
+    "build,cells,mib",
+    [("b9538", 8192, 116.09), ("b9538", 65536, 352.09), ("b11549", 8192, 124.09), ("b11549", 65536, 360.09)],
+)
+def test_a_narrow_cache_has_a_layer_of_it_in_16_bits(build: str, cells: int, mib: float) -> None:
+    """What builds reserve where the device asks for the room that CUDA's kernels do."""
+    row = {"build": build, "fused": True, "context_tokens": cells}
+
+    assert buffer_mib(row, kv_dtype="q8_0") == pytest.approx(mib, rel=1e-3)
+    assert buffer_mib(row, kv_dtype="fp16") <= buffer_mib(row, kv_dtype="fp16/q8_0") <= buffer_mib(row, kv_dtype="q8_0")
+    assert buffer_mib(row | {"build": "b9470"}, kv_dtype="q8_0") == buffer_mib(row | {"build": "b9470"})
