@@ -6,24 +6,26 @@ from typing import TYPE_CHECKING
 
 from service.domain.cache import CacheKind
 from service.domain.engines.llama_cpp.caches import kept_load
-from service.domain.engines.llama_cpp.layers import device_loads, placement
+from service.domain.engines.llama_cpp.compute import Pass, compute_bytes, mask_cells
+from service.domain.engines.llama_cpp.layers import device_loads, host_bytes, placement
 from service.domain.engines.llama_cpp.pools import CellPool, Layout
 from service.domain.engines.llama_cpp.refusals import check, fused
 from service.domain.engines.ranks.held import Held, Part, Rank, Terms, given_reserve, held, part
 from service.domain.engines.ranks.pool import up
-from service.domain.engines.vllm.shapes import widths_of
 from service.domain.errors import Fault, ValidationError
-from service.domain.parallel import ONE_GPU
 from service.domain.units import whole
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from service.domain.engines.llama_cpp.layers import Placement
     from service.domain.engines.llama_cpp.rules import Rules
     from service.domain.engines.ranks.setting import Setting
     from service.domain.loads import RankLoad
 
-_FLOAT_BYTES = 4
 _ALL = -1
+_BUFFER = "activations"
+_SIXTEEN_BITS = "fp16"
 
 
 def hold(setting: Setting, rules: Rules) -> Held:
@@ -32,11 +34,7 @@ def hold(setting: Setting, rules: Rules) -> Held:
     where = placed(setting, rules)
     windows = keeps_windows(setting, rules)
     loads = [kept_load(load, rules, windows=windows) for load in device_loads(setting, where)]
-    ranks = tuple(
-        _rank(setting, rules, load, output=load.index == where.output)
-        for load in loads
-        if load.weight_bytes or load.terms
-    )
+    ranks = tuple(_rank(setting, rules, load, where) for load in loads if load.weight_bytes or load.terms)
     if not any(term.growing_bytes for rank in ranks for term in rank.load.terms):
         raise ValidationError(Fault("/gpu_layers", "No layer with a cache is on a GPU, so there is nothing to quote."))
     return held(setting, ranks, _terms(setting, rules, where))
@@ -72,7 +70,7 @@ def pass_tokens(setting: Setting, rules: Rules) -> int:
     return int(setting.asked.get("max_batched_tokens") or rules.compute.ubatch_tokens)
 
 
-def _rank(setting: Setting, rules: Rules, load: RankLoad, *, output: bool) -> Rank:
+def _rank(setting: Setting, rules: Rules, load: RankLoad, where: Placement) -> Rank:
     budget, layout = setting.scenario.budget, _layout(setting, rules)
     states = sum(term.fixed_bytes for term in load.terms if term.spec.kind is CacheKind.RECURRENT)
     full = sum(term.growing_bytes for term in load.terms if term.window_tokens is None)
@@ -81,7 +79,7 @@ def _rank(setting: Setting, rules: Rules, load: RankLoad, *, output: bool) -> Ra
     kept = _states(states, layout.slots)
     parts = given_reserve(setting) or kept
     if budget.pool_bytes is None:
-        parts = given_reserve(setting) or (*_modelled(setting, rules, output=output), *kept)
+        parts = given_reserve(setting) or (*_modelled(setting, rules, load, where), *kept)
     left = budget.memory_bytes - budget.others_bytes - load.weight_bytes - sum(p.middle for p in parts)
     if budget.pool_bytes is not None:
         return Rank(load, parts, 0, budget.pool_bytes, max(0, budget.pool_bytes - left), pool)
@@ -104,33 +102,95 @@ def _states(state_bytes: int, slots: int) -> tuple[Part, ...]:
     return (Part("state", size, size, size, note),) if size else ()
 
 
-def _modelled(setting: Setting, rules: Rules, *, output: bool) -> tuple[Part, ...]:
-    runtime = part("runtime", rules.constants.runtime, "device context and libraries")
-    return (runtime, _compute(setting, rules, output=output))
+def _modelled(setting: Setting, rules: Rules, load: RankLoad, where: Placement) -> tuple[Part, ...]:
+    """What the device has beside weights and cells; the buffer is that of a context of the longest sequence."""
+    rule, run = rules.compute, pass_of(setting, rules, load, where)
+    size = compute_bytes(setting.scenario.model, rule, run, fused=fused(setting, rules))
+    note = f"buffer to compute {run.tokens:,} tokens at a time in, over {run.score_cells:,} cells"
+    buffer = Part(_BUFFER, whole(size * rule.low), size, whole(size * rule.high), note)
+    return part("runtime", rules.constants.runtime, "device context and libraries"), buffer
 
 
-def _compute(setting: Setting, rules: Rules, *, output: bool) -> Part:
-    """The buffer of the larger of two graphs: logits of what is output, or the widest layer of one pass."""
-    size = compute_bytes(setting, rules, output=output)
-    rule, tokens = rules.compute, pass_tokens(setting, rules)
-    note = f"buffer to compute {tokens:,} tokens at a time in"
-    return Part("activations", whole(size * rule.low), size, whole(size * rule.high), note)
+def longest(setting: Setting, rules: Rules, found: Held, slots: int) -> int | None:
+    """The longest context of so many slots that every device holds with the buffer for it; None where length is free.
+
+    The buffer grows with the context, so that what another context leaves is not enough to go by. Both come in whole
+    steps of cells.
+    """
+    first = found.longest
+    if first is None or not all(_buffer(rank) for rank in found.ranks):
+        return first
+    where, step = placed(setting, rules), rules.cells.pad
+
+    def fits(steps: int) -> bool:
+        scenario = setting.scenario._replace(limit_tokens=steps * step)
+        return all(_fits(setting._replace(scenario=scenario), rules, rank, where, slots) for rank in found.ranks)
+
+    return step * _most(fits, max(1, first // step))
 
 
-def compute_bytes(setting: Setting, rules: Rules, *, output: bool) -> int:
-    """Bytes of the compute buffer of a device (accounting 4.2)."""
-    scenario, tokens = setting.scenario, pass_tokens(setting, rules)
-    architecture = scenario.model.architecture
-    outputs = tokens if rules.compute.all_outputs else min(tokens, slots_of(setting, rules))
-    logits = outputs * architecture.vocabulary_size if output else 0
-    widths = widths_of(scenario.model, ONE_GPU)
-    widest = max(widths.widest, widths.experts_active * (widths.experts_in + widths.experts_out))
-    size = max(logits + tokens * architecture.hidden_size, tokens * (architecture.hidden_size + widest))
-    if rules.compute.all_outputs and output:
-        size = logits + tokens * architecture.hidden_size
-    if not fused(setting, rules):
-        size += tokens * architecture.query_heads * up(scenario.limit_tokens, rules.cells.pad)
-    return _FLOAT_BYTES * size
+def _most(fits: Callable[[int], bool], guess: int) -> int:
+    """The largest whole number that fits, looked for around a guess; fewer always fit where more do."""
+    low, high, stride = (guess, guess + 1, 1) if fits(guess) else (guess - 1, guess, 1)
+    while high > guess and fits(high):
+        low, high, stride = high, high + 2 * stride, 2 * stride
+    while low < guess and low and not fits(low):
+        low, high, stride = max(0, low - 2 * stride), low, 2 * stride
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _fits(setting: Setting, rules: Rules, rank: Rank, where: Placement, slots: int) -> bool:
+    run = pass_of(setting, rules, rank.load, where)
+    size = compute_bytes(setting.scenario.model, rules.compute, run, fused=fused(setting, rules))
+    return rank.pool.needed(slots, run.score_cells) + size <= rank.budget_bytes + _buffer(rank)
+
+
+def _buffer(rank: Rank) -> int:
+    return sum(each.middle for each in rank.parts if each.name == _BUFFER)
+
+
+def pass_of(setting: Setting, rules: Rules, load: RankLoad, where: Placement) -> Pass:
+    """One pass on a device; where the host keeps the output matrix, the first device works it off."""
+    rule, cells = rules.compute, up(setting.scenario.limit_tokens, rules.cells.pad)
+    tokens = min(pass_tokens(setting, rules), cells)
+    host_layer, host_head = host_bytes(setting, where)
+    first = where.output is None and load.index == 0 and rule.all_outputs
+    outputs = tokens if rule.all_outputs else min(tokens, slots_of(setting, rules))
+    return Pass(
+        tokens=tokens,
+        outputs=outputs if first or load.index == where.output else 0,
+        mask_cells=mask_cells(_spans(load), cells, rules.cells.window_pad, tokens),
+        score_cells=cells,
+        copies=rule.copies if _side_by_side(setting, where) else 1,
+        widened_bytes=_widened_bytes(setting, rules, load, cells) if rule.widens else 0,
+        host_layer_bytes=host_layer,
+        host_head_bytes=host_head if first else 0,
+    )
+
+
+def _widened_bytes(setting: Setting, rules: Rules, load: RankLoad, cells: int) -> int:
+    """The widest layer's keys and values in 16 bits, each where it is of another type and attention is fused."""
+    names = setting.scenario.cache.name.split("/")
+    sides = [name != _SIXTEEN_BITS for name in (names[0], names[-1])]
+    if not any(sides) or not fused(setting, rules):
+        return 0
+    specs = [term.spec for term in load.terms if term.growing_bytes and term.window_tokens is None]
+    widths = [spec.kv_heads * (sides[0] * spec.key_width + sides[1] * spec.value_width) for spec in specs]
+    return 2 * cells * max(widths, default=0)
+
+
+def _spans(load: RankLoad) -> list[int | None]:
+    return [term.window_tokens for term in load.terms if term.growing_bytes]
+
+
+def _side_by_side(setting: Setting, where: Placement) -> bool:
+    """Whether several devices hold the whole model, and work on passes side by side."""
+    placed = sum(map(len, where.devices))
+    whole_model = where.output is not None and placed == setting.scenario.model.architecture.layers
+    return whole_model and len(where.devices) > 1
 
 
 def _terms(setting: Setting, rules: Rules, where: Placement) -> Terms:

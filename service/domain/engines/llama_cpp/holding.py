@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from service.domain.engines.llama_cpp.caches import kept_load
-from service.domain.engines.llama_cpp.capacity import hold, keeps_windows, pass_tokens, slots_of
+from service.domain.engines.llama_cpp.capacity import hold, keeps_windows, longest, pass_tokens, slots_of, unified
 from service.domain.engines.llama_cpp.policy import LlamaCppEngine
 from service.domain.engines.llama_cpp.pools import CellPool
 from service.domain.engines.llama_cpp.refusals import fused
@@ -31,8 +31,12 @@ class LlamaCppHolding(RanksHolding):
         """Hold the question by the rules of its build."""
         engine = question.engine
         assert isinstance(engine, LlamaCppEngine)  # noqa: S101  # `holding.hold` chose by this
-        self.rules = engine.release(question.version)
+        self.rules = rules = engine.release(question.version)
         super().__init__(question)
+        streams = 1 if unified(self.setting, rules) else slots_of(self.setting, rules)
+        self.longest_context = longest(self.setting, rules, self.held, 1)
+        alone = streams == 1
+        self.longest_limit = self.longest_context if alone else longest(self.setting, rules, self.held, streams)
 
     def hold(self, setting: Setting) -> Held:
         """Hold a setting by the build's rules."""

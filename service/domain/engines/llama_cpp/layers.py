@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _ELSEWHERE = frozenset({ModuleKind.VISION, ModuleKind.AUDIO, ModuleKind.ENCODER, ModuleKind.PREDICTION})
 """In files of their own, or not loaded."""
+_WIDE = frozenset({ModuleKind.MLP, ModuleKind.EXPERT, ModuleKind.SHARED_EXPERT})
+_HEADS = frozenset({ModuleKind.HEAD, ModuleKind.EMBEDDING})
 
 
 class Placement(NamedTuple):
@@ -78,6 +80,29 @@ def _weight_bytes(architecture: Architecture, number: WeightFormat, layers: froz
         if held:
             total += module.per_layer * number.held_bytes(module, module.rows, module.columns, held)
     return total
+
+
+def host_bytes(setting: Setting, where: Placement) -> tuple[int, int]:
+    """What the host keeps that a device works off: the most of a layer's dense or expert matrices, and the output's."""
+    scenario = setting.scenario
+    model, weights = scenario.model, scenario.weights
+    key = ("llama-host", weights, where)
+    found: tuple[int, int] = remembered(model, key, lambda: _host_bytes(model.architecture, weights, where))
+    return setting.scaled(found[0]), setting.scaled(found[1])
+
+
+def _host_bytes(architecture: Architecture, number: WeightFormat, where: Placement) -> tuple[int, int]:
+    left = frozenset(range(architecture.layers)).difference(*where.devices)
+    sizes = dict.fromkeys(left, 0)
+    for module in architecture.modules:
+        if module.kind in _WIDE and module.columns > 1:
+            for layer in left.intersection(module.layers):
+                sizes[layer] += module.per_layer * number.held_bytes(module, module.rows, module.columns, (layer,))
+    head = 0
+    if where.output is None:
+        heads = (m for m in architecture.modules if m.kind in _HEADS and m.place in {Place.LAST, Place.BOTH_ENDS})
+        head = sum(number.held_bytes(m, m.rows, m.columns, (0,)) for m in heads)
+    return max(sizes.values(), default=0), head
 
 
 def _held(module: Module, layers: frozenset[int], *, output: bool) -> tuple[int, ...]:

@@ -25,11 +25,26 @@ class CellRule:
 
 @dataclass(frozen=True, slots=True)
 class ComputeRule:
-    """Tokens of one pass, whether logits are kept for all of them, and whether attention is fused by default."""
+    """Tokens of one pass, whether logits are kept for all of them, and whether attention is fused by default.
+
+    While a layer is computed, `vectors` of the width between layers are alive, and `products` more of the width of its
+    middle than matrices lead there; before scores that are not fused, `stored` vectors of keys and values. A token's
+    mask takes `mask_bytes` a cell with fused attention, and `cast_bytes` more where it is cast for it. Over several
+    devices there are `copies` of the masks and of `inputs` vectors, so that these work on passes side by side. Where it
+    `widens`, fused attention keeps a layer's cache of another type in 16 bits beside it.
+    """
 
     ubatch_tokens: int
     all_outputs: bool
     fused: bool
+    vectors: int
+    products: int
+    stored: int
+    mask_bytes: int
+    cast_bytes: int
+    copies: int
+    inputs: int
+    widens: bool
     low: float
     high: float
 

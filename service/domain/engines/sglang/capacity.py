@@ -15,6 +15,7 @@ from service.domain.engines.prediction import drafted_bytes
 from service.domain.engines.ranks.attention import attention_loads, attention_ranks
 from service.domain.engines.ranks.drafts import draft_layers, drafted_cache_bytes
 from service.domain.engines.ranks.held import Held, Part, Rank, Terms, as_measured, given_reserve, held, part
+from service.domain.engines.ranks.padding import padded_bytes
 from service.domain.engines.sglang.caches import (
     full_bytes,
     has_window_pool,
@@ -24,7 +25,7 @@ from service.domain.engines.sglang.caches import (
     window_tokens,
 )
 from service.domain.engines.sglang.fraction import Batch, Layout, batch_of, fraction_of
-from service.domain.engines.sglang.pools import StatePool, TokenPool
+from service.domain.engines.sglang.pools import NO_DRAFTS, Drafts, StatePool, TokenPool
 from service.domain.engines.sglang.refusals import check, page_tokens
 from service.domain.engines.sglang.vision import vision_of
 from service.domain.engines.vllm.shapes import remembered
@@ -95,7 +96,9 @@ def windows_of(setting: Setting, rules: Rules) -> bool:
 def _loads(setting: Setting, rules: Rules) -> tuple[RankLoad, ...]:
     scenario, windows = setting.scenario, windows_of(setting, rules)
     loads = attention_loads(setting, attention_ranks(setting))
+    padded = padded_bytes(setting, rules.kernels)
     kept = [kept_load(load, rules, scenario.cache, windows=windows) for load in loads]
+    kept = [replace(load, weight_bytes=load.weight_bytes + padded[load.stage]) for load in kept]
     if draft_layers(setting, rules.constants.drafts):
         extra = drafted_bytes(scenario.model.architecture, scenario.weights, scenario.layout.tensor)
         kept[-1] = replace(kept[-1], weight_bytes=kept[-1].weight_bytes + extra)
@@ -152,10 +155,35 @@ def pool_of(setting: Setting, rules: Rules, load: RankLoad) -> Pool:
     if not states:
         return tokens
     cached = setting.flag("prefix_caching", default=True)
+    each = rules.states.slots_each(scenario.model.architecture.model_type) if cached else 1
     asked = setting.asked.get("max_sequences_limit")
     slots = None if cached or asked is None else max(1, asked // attention_ranks(setting))
-    drafts = int(setting.asked.get("speculative_tokens") or 0)
-    return StatePool(tokens, states, rules.states, rules.states.slots_cached if cached else 1, drafts, slots)
+    return StatePool(tokens, states, rules.states, each, _drafts(setting, rules, states, each), slots)
+
+
+def draft_tokens(setting: Setting, rules: Rules) -> int:
+    """Tokens drafted at a time: as asked, or as the release does for the family; none without a drafter."""
+    method, asked = setting.asked.get("speculative_method"), setting.asked.get("speculative_tokens")
+    if asked is not None or method is None or method in rules.constants.drafts.no_layers:
+        return int(asked or 0)
+    known = rules.constants.draft_tokens
+    return known.get(setting.scenario.model.architecture.model_type, known[""])
+
+
+def _drafts(setting: Setting, rules: Rules, state_bytes: int, slots_each: int) -> Drafts:
+    """States of drafted tokens as the release keeps them."""
+    tokens, kept = draft_tokens(setting, rules), rules.states.for_drafts
+    if not tokens:
+        return NO_DRAFTS
+    most = _sequences_beside_drafter(setting, rules)
+    if kept == "limit":
+        return Drafts(fixed_bytes=most * tokens * state_bytes)
+    return Drafts(tokens, slots_each, most) if kept == "running" else Drafts(tokens)
+
+
+def _sequences_beside_drafter(setting: Setting, rules: Rules) -> int:
+    asked = setting.asked.get("max_sequences_limit") or rules.constants.drafted_sequences
+    return max(1, asked // attention_ranks(setting))
 
 
 def _terms(setting: Setting, rules: Rules, ranks: tuple[Rank, ...], batch: Batch, share: float) -> Terms:
@@ -184,6 +212,8 @@ def _running(setting: Setting, rules: Rules, rank: Rank) -> int:
     if asked is None:
         by_length = tokens * rule.factor // setting.scenario.limit_tokens
         most = max(rule.least, min(rule.most, by_length))
+        if draft_tokens(setting, rules):
+            most = _sequences_beside_drafter(setting, rules)
     else:
         most = max(1, asked // attention_ranks(setting))
     most = min(most, tokens // rule.least_tokens_each)

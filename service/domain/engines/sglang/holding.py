@@ -10,6 +10,7 @@ from service.domain.engines.ranks.levers import narrower, released, shorter
 from service.domain.engines.sglang.caches import full_bytes, kept_load, window_bytes
 from service.domain.engines.sglang.capacity import (
     batch_for,
+    draft_tokens,
     hold,
     layout_of,
     share_of,
@@ -63,6 +64,8 @@ class SglangHolding(RanksHolding):
         yield "block_tokens", page_tokens(setting, rules), "catalog"
         yield "attention_data_parallel", attention_ranks(setting), "default"
         yield "hybrid_cache", windows_of(setting, rules), "catalog"
+        if draft_tokens(setting, rules):
+            yield "speculative_tokens", draft_tokens(setting, rules), "catalog"
         yield "enforce_eager", False, "default"
         yield "prefix_caching", True, "default"
 

@@ -11,6 +11,7 @@ from service.domain.engines import plain
 from service.domain.engines.dated import Dated, dated, made, newest
 from service.domain.engines.plain import EngineDefaults
 from service.domain.engines.ranks.drafts import draft_rule
+from service.domain.engines.ranks.padding import ExpertKernel
 from service.domain.engines.sglang.rules import (
     BatchRule,
     Constants,
@@ -52,6 +53,7 @@ class Topics:
     running: Dated[RunningRule]
     pages: Dated[PageRule]
     encoder: Dated[EncoderRule]
+    kernels: Dated[ExpertKernel]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,6 +93,7 @@ class SglangEngine:
             newest(topics.running, release),
             newest(topics.pages, release),
             newest(topics.encoder, release),
+            tuple(kernel for since, kernel in topics.kernels if since <= release),
             self.constants,
         )
 
@@ -130,10 +133,14 @@ def _topics(facts: Mapping[str, Any]) -> Topics:
         batch=dated(facts["batch"], _batch),
         fraction=dated(facts["fraction"], _fraction),
         windows=dated(facts["windows"], lambda row: WindowRule(frozenset(row["families"]), _ratio(row["ratio"]))),
-        states=dated(facts["states"], lambda row: made(StateRule, row, ratio=_ratio(row["ratio"]))),
+        states=dated(
+            facts["states"],
+            lambda row: made(StateRule, row, ratio=_ratio(row["ratio"]), tracked=frozenset(row["tracked"])),
+        ),
         running=dated(facts["running"], lambda row: made(RunningRule, row)),
         pages=dated(facts["pages"], _pages),
         encoder=dated(facts["encoder"], lambda row: made(EncoderRule, row)),
+        kernels=dated(facts["kernels"], lambda row: made(ExpertKernel, row)),
     )
 
 
@@ -173,5 +180,7 @@ def _constants(facts: Mapping[str, Any]) -> Constants:
         cache_types=frozenset(facts["cache_types"]["names"]),
         weight_types=dict(facts["weights"]["types"]),
         drafts=draft_rule(facts["drafts"]),
+        draft_tokens={"": facts["drafts"]["tokens"], **facts["drafts"]["family_tokens"]},
+        drafted_sequences=facts["drafts"]["sequences"],
         weight_spread=facts["weights"]["spread"],
     )

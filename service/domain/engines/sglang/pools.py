@@ -6,7 +6,7 @@ Ratios are kept as their two whole numbers: exact, and far quicker than fraction
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.engines.ranks.pool import Pool, down, up
 from service.domain.units import ceil_div
@@ -105,18 +105,33 @@ class TokenPool(Pool):
         return tokens * self.full_bytes + self._window(tokens) * self.window_bytes
 
 
+class Drafts(NamedTuple):
+    """States of drafted tokens: `tokens` of them for so many slots, in no more than `most` sets.
+
+    `fixed_bytes` are taken before anything is split.
+    """
+
+    tokens: int = 0
+    slots: int = 1
+    most: int = _UNBOUNDED
+    fixed_bytes: int = 0
+
+
+NO_DRAFTS = Drafts()
+
+
 @dataclass(frozen=True, slots=True)
 class StatePool(Pool):
     """A pool of states beside the tokens: the share of the budget that the release splits off, in whole slots.
 
-    A running sequence takes `slots_each`, and a state of its own for each of `draft_tokens`.
+    A running sequence takes `slots_each`.
     """
 
     inner: TokenPool
     state_bytes: int
     rule: StateRule
     slots_each: int
-    draft_tokens: int
+    drafts: Drafts
     slots_asked: int | None
 
     @property
@@ -135,30 +150,32 @@ class StatePool(Pool):
         return states, tokens if self.inner.exact else states + tokens
 
     def _spare(self) -> int:
-        return self.rule.spare_slots * self.state_bytes * (1 + self.draft_tokens)
+        return self.rule.spare_slots * self.state_bytes * (1 + self.drafts.tokens)
 
     def slots(self, pool_bytes: int) -> int:
         """States that can be kept, without the spare ones."""
         if self.slots_asked is not None:
             return self.slots_asked
         part, of = self._share()
-        left = (pool_bytes * part - self._spare() * of) * self.slots_each
-        return max(0, left // (of * self.state_bytes * (self.slots_each + self.draft_tokens)))
+        drafts = self.drafts
+        left = ((pool_bytes - drafts.fixed_bytes) * part - self._spare() * of) * drafts.slots
+        return max(0, left // (of * self.state_bytes * (drafts.slots + drafts.tokens)))
 
     def _starts_at(self, slots: int) -> int:
         """The smallest budget with so many slots."""
         part, of = self._share()
-        size = slots * self.state_bytes * (self.slots_each + self.draft_tokens) + self._spare() * self.slots_each
-        return ceil_div(size * of, part * self.slots_each)
+        drafts = self.drafts
+        size = slots * self.state_bytes * (drafts.slots + drafts.tokens) + self._spare() * drafts.slots
+        return drafts.fixed_bytes + ceil_div(size * of, part * drafts.slots)
 
     def states(self, pool_bytes: int) -> int:
         """Bytes of all slots and drafts, the spare ones included."""
         slots = self.slots(pool_bytes)
-        return self._states(slots) if slots else 0
+        return self._states(slots) if slots or self.drafts.fixed_bytes else 0
 
     def _states(self, slots: int) -> int:
-        drafts = slots // self.slots_each * self.draft_tokens
-        return (slots + drafts) * self.state_bytes + self._spare()
+        drafted = min(self.drafts.most, slots // self.drafts.slots) * self.drafts.tokens
+        return (slots + drafted) * self.state_bytes + self._spare() + self.drafts.fixed_bytes
 
     def _left(self, pool_bytes: int) -> int:
         """Bytes for tokens: all of a size that the question fixed."""
@@ -170,7 +187,7 @@ class StatePool(Pool):
         if self.slots_asked is not None or self.inner.exact:
             return left
         first = self.slots(pool_bytes) + 1
-        steps = range(first, first + (self.slots_each if self.draft_tokens else 1))
+        steps = range(first, first + (self.drafts.slots if self.drafts.tokens else 1))
         return max(0, min(left, *(self._starts_at(slots) - self._states(slots) for slots in steps)))
 
     def tokens(self, pool_bytes: int) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from service.domain.engines.ranks.drafts import DraftRule
+    from service.domain.engines.ranks.padding import ExpertKernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +119,23 @@ class WindowRule:
 
 @dataclass(frozen=True, slots=True)
 class StateRule:
-    """The pool of recurrent states: its share beside that of tokens, and slots for each running sequence."""
+    """The pool of recurrent states: its share beside that of tokens, and slots for each running sequence.
+
+    Families in `tracked` take `slots_tracked` of them. States of drafted tokens are kept `for_drafts`: "slot", with
+    each slot; "limit", for the most sequences that may run, before anything is split; "running", for those that do run.
+    """
 
     ratio: tuple[int, int]
     spare_slots: int
     slots_cached: int
+    slots_tracked: int
+    tracked: frozenset[str]
+    for_drafts: str
     element_bytes: int
+
+    def slots_each(self, family: str) -> int:
+        """Slots that a running sequence takes where states are kept for later ones."""
+        return self.slots_tracked if family in self.tracked else self.slots_cached
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +172,10 @@ class Constants:
     cache_types: frozenset[str]
     weight_types: dict[str, str]
     drafts: DraftRule
+    draft_tokens: dict[str, int]
+    """Tokens drafted at a time where nobody says: of some families, and "" of all others."""
+    drafted_sequences: int
+    """Sequences that run at most beside a drafter where nobody says."""
     weight_spread: float
 
 
@@ -176,4 +192,5 @@ class Rules:
     running: RunningRule
     pages: PageRule
     encoder: EncoderRule
+    kernels: tuple[ExpertKernel, ...]
     constants: Constants

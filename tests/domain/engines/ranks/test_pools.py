@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.domain.engines.llama_cpp.pools import CellPool, Layout
-from service.domain.engines.sglang.pools import StatePool, TokenPool
+from service.domain.engines.sglang.pools import NO_DRAFTS, Drafts, StatePool, TokenPool
 from service.domain.engines.sglang.rules import StateRule
 from service.domain.engines.tensorrt_llm.pools import BlockPool
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from service.domain.engines.ranks.pool import Pool
 
 RATIO = (4, 5)
-STATES = StateRule((9, 10), 1, 3, 4)
+STATES = StateRule((9, 10), 1, 3, 5, frozenset(), "running", 4)
 FULL = TokenPool(100, 0, 0, RATIO, 16, exact=False)
 HYBRID = TokenPool(100, 60, 128, RATIO, 16, exact=False)
 SLOTS, STREAMS = Layout(4, True, 256, 256, 512), Layout(4, False, 256, 256, 512)
@@ -24,9 +24,11 @@ POOLS: dict[str, "Pool"] = {
     "tokens": FULL,
     "tokens and windows": HYBRID,
     "windows alone": TokenPool(0, 60, 128, RATIO, 16, exact=False),
-    "states": StatePool(FULL, 50_000, STATES, 3, 0, None),
-    "states with drafts": StatePool(FULL, 50_000, STATES, 3, 2, None),
-    "states of asked slots": StatePool(HYBRID, 50_000, STATES, 1, 0, 7),
+    "states": StatePool(FULL, 50_000, STATES, 3, NO_DRAFTS, None),
+    "states with drafts": StatePool(FULL, 50_000, STATES, 3, Drafts(2, 3, 7), None),
+    "states with drafts of each slot": StatePool(FULL, 50_000, STATES, 3, Drafts(4), None),
+    "states beside drafts of the limit": StatePool(FULL, 50_000, STATES, 3, Drafts(fixed_bytes=900_000), None),
+    "states of asked slots": StatePool(HYBRID, 50_000, STATES, 1, NO_DRAFTS, 7),
     "shared cells": CellPool(100, (), 0, SLOTS, exact=False),
     "shared cells, windows and states": CellPool(100, ((128, 60),), 50_000, SLOTS, exact=False),
     "streams": CellPool(100, ((128, 60),), 50_000, STREAMS, exact=False),
