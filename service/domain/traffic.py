@@ -60,7 +60,7 @@ class Step:
     @property
     def interval(self) -> tuple[float, float]:
         """Low and high."""
-        return self.seconds * (1 - self.spread), self.seconds * (1 + self.spread) + self.late
+        return self.seconds * max(0.0, 1 - self.spread), self.seconds * (1 + self.spread) + self.late
 
     @property
     def seconds(self) -> float:
