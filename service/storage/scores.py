@@ -19,6 +19,7 @@ from service.domain.observations import Memo
 from service.domain.robust import median
 from service.storage.calibrations import calibration_revision_at, read_calibration
 from service.storage.canonical import compact_json
+from service.storage.filters import among
 from service.storage.snapshot import Snapshot
 from service.storage.tables import AccuracyGroup, AccuracyScore, Measurement
 
@@ -134,13 +135,12 @@ def find_groups(session: Session, asked: GroupFilter, count: int) -> Sequence[Ac
     """At most `count` groups in the order of their names."""
     group = AccuracyGroup
     order = (group.family, group.gpu, group.engine, group.version, group.figure)
-    columns: list[tuple[Any, Sequence[str] | None]] = [
+    conditions = among(
         (group.family, asked.families),
         (group.gpu, asked.gpus),
         (group.engine, asked.engines),
         (group.version, asked.versions),
-    ]
-    conditions: list[ColumnElement[bool]] = [column.in_(words) for column, words in columns if words is not None]
+    )
     if asked.after is not None:
         conditions.append(tuple_(*order) > asked.after)
     return session.scalars(select(group).where(*conditions).order_by(*order).limit(count)).all()
