@@ -7,7 +7,6 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, delete, insert, select, tuple_
@@ -35,16 +34,16 @@ def note_scores(session: Session, snapshot: Snapshot, rows: Sequence[Measurement
     """Score accepted rows by the catalog of now, and by what had been learned when each of them came."""
     rows = [row for row in rows if row.kind in SCORED]
     scored = set(session.scalars(select(AccuracyScore.seq).where(AccuracyScore.seq.in_([row.seq for row in rows]))))
-    known: dict[datetime, tuple[Snapshot, Memo]] = {}
+    known: dict[int, tuple[Snapshot, Memo]] = {}
     groups: dict[str, dict[str, str]] = {}
     stored: list[dict[str, Any]] = []
     for row in rows:
         if row.seq in scored:
             continue
-        if row.received_at not in known:
-            revision = calibration_revision_at(session, row.received_at)
-            known[row.received_at] = (snapshot.taught(_calibration(session, snapshot, revision)), {})
-        catalog, memo = known[row.received_at]
+        revision = calibration_revision_at(session, row.received_at)
+        if revision not in known:
+            known[revision] = (snapshot.taught(_calibration(session, snapshot, revision)), {})
+        catalog, memo = known[revision]
         made = _made(row, catalog, memo)
         if made is not None:
             stored.append(_stored(row, made, snapshot.revision, catalog.calibration.revision))
