@@ -4,12 +4,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from flask import Response, request
+from flask import Response
 from sqlalchemy import Row
 
-from service.api import limits
+from service.api.list_filters import after, cut, folded_names, foreign_cursor, page_limit
 from service.api.listed import in_pages, listed
-from service.api.paging import make_cursor, read_cursor
 from service.api.rest import Blueprint
 from service.api.schemas.calibrations import (
     ACCURACY_COLUMNS,
@@ -24,19 +23,15 @@ from service.api.services import catalog_at, services, snapshot
 from service.api.tables import Table
 from service.domain.calibration import Quantity
 from service.domain.catalog import CatalogKind
-from service.domain.errors import Fault, ValidationError
 from service.domain.taught import shown
 from service.storage.calibrations import ValueFilter, find_values
 from service.storage.database import read_session
 from service.storage.scores import GROUP_COLUMNS, GroupFilter, find_groups
 from service.storage.tables import AccuracyGroup
-from service.storage.uploads import folded
 
 calibrations = Blueprint(
     "calibrations", __name__, description="What measurements taught, and how quotes fared beside them."
 )
-
-_SEPARATOR = "\n"
 
 
 @calibrations.route("/calibrations")
@@ -58,39 +53,36 @@ def list_accuracy() -> Response:
 
 
 def _values_page(asked: Asked) -> Table:
-    limit = asked.get("limit", limits.PAGE_ENTRIES)
     revision = catalog_at(asked.get("as_of")).calibration.revision
     wanted = ValueFilter(
         revision=revision,
         quantities=asked.get("quantity"),
         gpus=_gpus(asked.get("gpu")),
-        engines=_folded(asked.get("engine")),
+        engines=folded_names(asked.get("engine")),
         rungs=asked.get("rung"),
         usable=asked.get("usable"),
         history=asked.get("history", False),
-        after=_after_value(read_cursor(request.path, asked)),
+        after=_after_value(asked),
     )
     with read_session(services().sessions) as session:
-        found = find_values(session, wanted, limit + 1)
-    cursor = make_cursor(request.path, asked, _value_key(found[limit - 1])) if len(found) > limit else None
+        found = find_values(session, wanted, page_limit(asked) + 1)
+    page, cursor = cut(asked, found, lambda row: (row[0].quantity, row[0].key, str(row[0].revision)))
     beside = {"next_cursor": cursor, "calibration_revision": revision}
-    return Table(CALIBRATION_COLUMNS, [_value(row) for row in found[:limit]], beside)
+    return Table(CALIBRATION_COLUMNS, [_value(row) for row in page], beside)
 
 
 def _groups_page(asked: Asked) -> Table:
-    limit = asked.get("limit", limits.PAGE_ENTRIES)
-    key = read_cursor(request.path, asked)
     wanted = GroupFilter(
         families=asked.get("family"),
         gpus=_gpus(asked.get("gpu")),
-        engines=_folded(asked.get("engine")),
+        engines=folded_names(asked.get("engine")),
         versions=asked.get("engine_version"),
-        after=_parts(key, len(GROUP_COLUMNS)) if key else None,
+        after=after(asked, len(GROUP_COLUMNS)),
     )
     with read_session(services().sessions) as session:
-        found = find_groups(session, wanted, limit + 1)
-    cursor = make_cursor(request.path, asked, _group_key(found[limit - 1])) if len(found) > limit else None
-    return Table(ACCURACY_COLUMNS, [_group(group) for group in found[:limit]], {"next_cursor": cursor})
+        found = find_groups(session, wanted, page_limit(asked) + 1)
+    page, cursor = cut(asked, found, lambda group: [getattr(group, name) for name in GROUP_COLUMNS])
+    return Table(ACCURACY_COLUMNS, [_group(group) for group in page], {"next_cursor": cursor})
 
 
 def _gpus(asked: Sequence[str] | None) -> list[str] | None:
@@ -99,10 +91,6 @@ def _gpus(asked: Sequence[str] | None) -> list[str] | None:
         return None
     catalog = snapshot()
     return [entry_id for name in asked for entry_id in (*catalog.ids_of(CatalogKind.GPU, name), name)]
-
-
-def _folded(asked: Sequence[str] | None) -> list[str] | None:
-    return None if asked is None else [folded(name) or "" for name in asked]
 
 
 def _value(row: Row[Any]) -> dict[str, Any]:
@@ -141,30 +129,11 @@ def _group(group: AccuracyGroup) -> dict[str, Any]:
     }
 
 
-def _value_key(row: Row[Any]) -> str:
-    return _SEPARATOR.join((row[0].quantity, row[0].key, str(row[0].revision)))
-
-
-def _group_key(group: AccuracyGroup) -> str:
-    return _SEPARATOR.join(getattr(group, name) for name in GROUP_COLUMNS)
-
-
-def _after_value(key: str) -> tuple[str, str, int] | None:
-    if not key:
+def _after_value(asked: Asked) -> tuple[str, str, int] | None:
+    key = after(asked, 3)
+    if key is None:
         return None
-    quantity, name, revision = _parts(key, 3)
+    quantity, name, revision = key
     if not revision.isdecimal():
-        raise _foreign()
+        raise foreign_cursor()
     return quantity, name, int(revision)
-
-
-def _parts(key: str, count: int) -> tuple[str, ...]:
-    """Where the last page ended; the cursor's own digest has been checked."""
-    parts = tuple(key.split(_SEPARATOR))
-    if len(parts) != count:
-        raise _foreign()
-    return parts
-
-
-def _foreign() -> ValidationError:
-    return ValidationError(Fault("/cursor", "cursor is not one of this question."))

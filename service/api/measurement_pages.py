@@ -6,18 +6,15 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from flask import request
 from sqlalchemy.exc import OperationalError
 
-from service.api import limits
+from service.api.list_filters import after, cursor_after, cut, folded_names, foreign_cursor, page_limit
 from service.api.measurement_intake import store
-from service.api.paging import make_cursor, read_cursor
 from service.api.schemas.closed import Asked
 from service.api.schemas.measurements import MEASUREMENT_COLUMNS, PROBE_COLUMNS
 from service.api.services import services, snapshot
 from service.api.tables import Table
 from service.domain.catalog import CatalogKind
-from service.domain.errors import Fault, ValidationError
 from service.domain.measurement import Lookups, judge
 from service.domain.trust import Decision, Sender
 from service.storage.measurement_reads import (
@@ -32,7 +29,6 @@ from service.storage.measurement_settling import pending_names
 from service.storage.snapshot import Snapshot
 from service.storage.tables import Measurement, MeasurementProbe
 from service.storage.trust import has_unsettled
-from service.storage.uploads import folded
 
 # Rows read for one page at most, where stored verdicts are old: a short page has a cursor too.
 _ROWS_JUDGED, _ROWS_AT_ONCE = 5000, 250
@@ -49,22 +45,20 @@ def measurement_document(measurement_id: UUID) -> Shown | None:
 
 def measurements_page(asked: Asked) -> Table:
     """The page that was asked for."""
-    after = _after(read_cursor(request.path, asked))
     catalog = snapshot()
-    limit = asked.get("limit", limits.PAGE_ENTRIES)
-    shown, last = _collect(_filter(asked, after, catalog), frozenset(asked.get("verdict", ())), limit, catalog)
-    cursor = None if last is None else make_cursor(request.path, asked, _key(last))
+    wanted = _filter(asked, _after(asked), catalog)
+    shown, last = _collect(wanted, frozenset(asked.get("verdict", ())), page_limit(asked), catalog)
+    cursor = None if last is None else cursor_after(asked, (last.measured_at.isoformat(), str(last.seq)))
     return Table(MEASUREMENT_COLUMNS, shown, {"next_cursor": cursor, "catalog_revision": catalog.revision})
 
 
 def probes_page(asked: Asked) -> Table:
     """The page that was asked for."""
-    key = read_cursor(request.path, asked)
-    limit = asked.get("limit", limits.PAGE_ENTRIES)
-    found = find_probes(services().sessions, UUID(key) if key else None, limit + 1)
-    cursor = make_cursor(request.path, asked, str(found[limit - 1].probe_id)) if len(found) > limit else None
+    key = after(asked, 1)
+    found = find_probes(services().sessions, UUID(key[0]) if key else None, page_limit(asked) + 1)
+    page, cursor = cut(asked, found, lambda probe: [str(probe.probe_id)])
     distrusted = snapshot().distrust.senders
-    shown = [_probe(probe, distrusted.get((Sender.PROBE, str(probe.probe_id)))) for probe in found[:limit]]
+    shown = [_probe(probe, distrusted.get((Sender.PROBE, str(probe.probe_id)))) for probe in page]
     return Table(PROBE_COLUMNS, shown, {"next_cursor": cursor})
 
 
@@ -125,17 +119,17 @@ def _pending(catalog: Snapshot) -> Pending:
         return None
 
 
-def _filter(asked: Asked, after: tuple[datetime, int] | None, catalog: Snapshot) -> MeasurementFilter:
+def _filter(asked: Asked, begins: tuple[datetime, int] | None, catalog: Snapshot) -> MeasurementFilter:
     return MeasurementFilter(
         kinds=asked.get("kind", ()),
         gpu_names=_names(CatalogKind.GPU, asked.get("gpu"), catalog),
         model_names=_names(CatalogKind.MODEL, asked.get("model"), catalog),
-        engines=[folded(name) or "" for name in asked.get("engine", ())],
+        engines=folded_names(asked.get("engine")) or (),
         verdicts=asked.get("verdict", ()),
         probe_id=UUID(asked["probe_id"]) if "probe_id" in asked else None,
         since=_moment(asked.get("since")),
         until=_moment(asked.get("until")),
-        after=after,
+        after=begins,
     )
 
 
@@ -192,16 +186,12 @@ def _text(moment: datetime) -> str:
     return moment.isoformat().replace("+00:00", "Z")
 
 
-def _key(row: Measurement) -> str:
-    return f"{row.measured_at.isoformat()} {row.seq}"
-
-
-def _after(key: str) -> tuple[datetime, int] | None:
-    """Where the last page ended; the cursor's own digest has been checked."""
-    if not key:
+def _after(asked: Asked) -> tuple[datetime, int] | None:
+    """Where the last page ended."""
+    key = after(asked, 2)
+    if key is None:
         return None
-    moment, _, seq = key.partition(" ")
     try:
-        return datetime.fromisoformat(moment), int(seq)
+        return datetime.fromisoformat(key[0]), int(key[1])
     except ValueError:
-        raise ValidationError(Fault("/cursor", "cursor is not one of this question.")) from None
+        raise foreign_cursor() from None

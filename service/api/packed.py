@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 _GZIP = frozenset({"gzip", "x-gzip"})
 _AS_GZIP: Final = 16 + zlib.MAX_WBITS
+_PIECE_BYTES: Final = 1 << 16
+_MOST_MEMBERS: Final = 1000
 
 
 def unpacked(environ: "WSGIEnvironment", body: bytes, most_bytes: int) -> bytes:
@@ -24,21 +26,28 @@ def unpacked(environ: "WSGIEnvironment", body: bytes, most_bytes: int) -> bytes:
 
 def _gunzip(body: bytes, most_bytes: int) -> bytes:
     """What the members of a gzip file unpack to; one byte more than the limit is seen, never made."""
-    parts, left = [], most_bytes + 1
-    while True:
+    parts: list[bytes] = []
+    place, left = 0, most_bytes + 1
+    for _ in range(_MOST_MEMBERS):
         member = zlib.decompressobj(_AS_GZIP)
-        try:
-            part = member.decompress(body, left)
-        except zlib.error:
-            raise ProblemError(
-                "unsupported-media-type", "The body is not the gzip that Content-Encoding says."
-            ) from None
-        parts.append(part)
-        left -= len(part)
-        if left <= 0:
-            raise ProblemError("too-large", f"The body may unpack to at most {most_bytes:,} bytes; nothing was stored.")
-        if not member.eof:
-            raise ProblemError("malformed-request", "The gzip body ends before its end.")
-        body = member.unused_data
-        if not body:
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+        while not member.eof:
+            if place == len(body):
+                raise ProblemError("malformed-request", "The gzip body ends before its end.")
+            # Piece by piece: of each piece what follows a member is copied, and a body may be made of empty ones.
+            piece = body[place : place + _PIECE_BYTES]
+            parts.append(_inflated(member, piece, left))
+            place, left = place + len(piece), left - len(parts[-1])
+            if left <= 0:
+                detail = f"The body may unpack to at most {most_bytes:,} bytes; nothing was stored."
+                raise ProblemError("too-large", detail)
+        place -= len(member.unused_data)
+        if place == len(body):
+            return b"".join(parts)
+    raise ProblemError("too-large", f"A gzip body has at most {_MOST_MEMBERS:,} members; nothing was stored.")
+
+
+def _inflated(member: "zlib._Decompress", piece: bytes, most_bytes: int) -> bytes:
+    try:
+        return member.decompress(piece, most_bytes)
+    except zlib.error:
+        raise ProblemError("unsupported-media-type", "The body is not the gzip that Content-Encoding says.") from None

@@ -36,6 +36,7 @@ CPU = "cpu"
 _AHEAD = timedelta(hours=24)
 """Further in the future no clock of a fleet is by accident of time zones; 25 h must be caught (reliability B3, 58)."""
 
+_LONGEST_DETAIL = 200
 _WITH_MODEL = frozenset({"kv_allocation", "batch_ceiling", "decode_step", "prefill", "engine_capacity"})
 # What readers of configs may fail with on a document that nobody checked.
 _UNREADABLE = (QuoteError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError)
@@ -177,7 +178,7 @@ def judge(row: Mapping[str, Any], received_at: datetime, lookups: Lookups, token
     gpu = _gpu(row, lookups)
     model: Model | Doubt | None
     if isinstance(heard, Doubt):
-        model = Doubt(f"Its command: {heard.detail}")
+        model = Doubt(f"Its command: {heard.detail}"[:_LONGEST_DETAIL])
     else:
         row, model = heard, _model(heard, lookups)
     device = None if isinstance(gpu, Doubt) else gpu

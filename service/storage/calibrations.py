@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from service.domain.calibration import NOTHING_LEARNED, Calibration, Learned, Quantity
 from service.storage.canonical import compact_json
+from service.storage.filters import among
 from service.storage.tables import CalibrationRevision, CalibrationValue, CatalogRevision, TrustDecision
 
 _KNOWN: Final = frozenset(Quantity)
@@ -118,13 +119,12 @@ def find_values(session: Session, asked: ValueFilter, count: int) -> Sequence[Ro
 
 def _conditions(asked: ValueFilter) -> list[ColumnElement[bool]]:
     value = CalibrationValue
-    columns: list[tuple[Any, Sequence[str] | None]] = [
+    conditions = among(
         (value.quantity, asked.quantities),
         (value.gpu, asked.gpus),
         (value.engine, asked.engines),
         (value.rung, asked.rungs),
-    ]
-    conditions: list[ColumnElement[bool]] = [column.in_(words) for column, words in columns if words is not None]
+    )
     conditions.append(true() if asked.usable is None else value.usable.is_(asked.usable))
     if asked.after is not None:
         conditions.append(tuple_(value.quantity, value.key, value.revision) > asked.after)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, and_, or_, select, text, true
@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.domain.catalog import CatalogKind
 from service.storage.database import read_session
+from service.storage.filters import among
 from service.storage.names import fold
 from service.storage.snapshot import Snapshot
 from service.storage.tables import Measurement, MeasurementName, MeasurementProbe
@@ -80,13 +81,12 @@ def find_probes(sessions: sessionmaker[Session], after: UUID | None, count: int)
 
 
 def _conditions(asked: MeasurementFilter) -> list[ColumnElement[bool]]:
-    columns: list[tuple[Any, Collection[str] | None]] = [
+    conditions = among(
         (Measurement.kind, asked.kinds or None),
         (Measurement.gpu_name, asked.gpu_names),
         (Measurement.model_name, asked.model_names),
         (Measurement.engine, asked.engines or None),
-    ]
-    conditions: list[ColumnElement[bool]] = [column.in_(values) for column, values in columns if values is not None]
+    )
     if asked.probe_id is not None:
         conditions.append(Measurement.probe_id == asked.probe_id)
     if asked.since is not None:

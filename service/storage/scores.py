@@ -7,7 +7,6 @@ import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, delete, insert, select, tuple_
@@ -19,6 +18,7 @@ from service.domain.observations import Memo
 from service.domain.robust import median
 from service.storage.calibrations import calibration_revision_at, read_calibration
 from service.storage.canonical import compact_json
+from service.storage.filters import among
 from service.storage.snapshot import Snapshot
 from service.storage.tables import AccuracyGroup, AccuracyScore, Measurement
 
@@ -34,16 +34,16 @@ def note_scores(session: Session, snapshot: Snapshot, rows: Sequence[Measurement
     """Score accepted rows by the catalog of now, and by what had been learned when each of them came."""
     rows = [row for row in rows if row.kind in SCORED]
     scored = set(session.scalars(select(AccuracyScore.seq).where(AccuracyScore.seq.in_([row.seq for row in rows]))))
-    known: dict[datetime, tuple[Snapshot, Memo]] = {}
+    known: dict[int, tuple[Snapshot, Memo]] = {}
     groups: dict[str, dict[str, str]] = {}
     stored: list[dict[str, Any]] = []
     for row in rows:
         if row.seq in scored:
             continue
-        if row.received_at not in known:
-            revision = calibration_revision_at(session, row.received_at)
-            known[row.received_at] = (snapshot.taught(_calibration(session, snapshot, revision)), {})
-        catalog, memo = known[row.received_at]
+        revision = calibration_revision_at(session, row.received_at)
+        if revision not in known:
+            known[revision] = (snapshot.taught(_calibration(session, snapshot, revision)), {})
+        catalog, memo = known[revision]
         made = _made(row, catalog, memo)
         if made is not None:
             stored.append(_stored(row, made, snapshot.revision, catalog.calibration.revision))
@@ -134,13 +134,12 @@ def find_groups(session: Session, asked: GroupFilter, count: int) -> Sequence[Ac
     """At most `count` groups in the order of their names."""
     group = AccuracyGroup
     order = (group.family, group.gpu, group.engine, group.version, group.figure)
-    columns: list[tuple[Any, Sequence[str] | None]] = [
+    conditions = among(
         (group.family, asked.families),
         (group.gpu, asked.gpus),
         (group.engine, asked.engines),
         (group.version, asked.versions),
-    ]
-    conditions: list[ColumnElement[bool]] = [column.in_(words) for column, words in columns if words is not None]
+    )
     if asked.after is not None:
         conditions.append(tuple_(*order) > asked.after)
     return session.scalars(select(group).where(*conditions).order_by(*order).limit(count)).all()

@@ -1,10 +1,12 @@
 """From uploads to quotes: what is learned, kept, shown, forgotten and compared, on both databases."""
 
+import re
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from service.api.schemas.calibrations import ACCURACY_COLUMNS, CALIBRATION_COLUMNS
 from service.api.services import services_of
@@ -279,6 +281,26 @@ def test_lists_are_paged_and_written_as_csv(school: School) -> None:
     assert items == whole
     csv = school.lab.client.get("/calibrations?format=csv").text.splitlines()
     assert len(csv) == len(whole) + 1
+
+
+def test_what_was_learned_is_read_from_tables_that_do_not_grow_with_rows(school: School) -> None:
+    school.teach([*fleet(BEYOND), *(memory_row(probe, 84_929_347_584) for probe in range(1, 6))])
+    engine, statements = services_of(school.lab.app).engine, []
+
+    def note(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        statements.append(statement)
+
+    event.listen(engine, "before_cursor_execute", note)
+    try:
+        for path in ("/accuracy", "/accuracy?gpu=h100-sxm-80gb", "/calibrations", "/calibrations?history=true"):
+            school.got(path)
+        school.fit()
+        school.lab.client.get("/metrics")
+    finally:
+        event.remove(engine, "before_cursor_execute", note)
+
+    read = {table for statement in statements for table in re.findall(r"(?:FROM|JOIN) (\w+)", statement)}
+    assert read == {"accuracy_group", "calibration_value", "calibration_revision"}
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import math
+import time
 import tracemalloc
 import zlib
 from collections.abc import Iterator
@@ -79,6 +80,23 @@ def test_a_compressed_body_that_ends_early_is_refused(lab: Lab) -> None:
     packed = gzip.compress(envelope(row()))
 
     problem(post(lab, packed[:-9], HTTP_CONTENT_ENCODING="gzip"), 400, "malformed-request")
+
+
+def test_a_body_may_have_a_member_for_each_row(lab: Lab) -> None:
+    body = b"".join(gzip.compress(lines(row())) for _ in range(300))
+
+    answer = post(lab, body, "application/x-ndjson", HTTP_CONTENT_ENCODING="gzip")
+
+    assert answer.get_json()["counts"]["accepted"] == 300
+
+
+def test_empty_members_by_the_thousand_are_refused_at_once(lab: Lab) -> None:
+    body, started = gzip.compress(b"") * 400_000, time.process_time()
+
+    problem(post(lab, body, "application/x-ndjson", HTTP_CONTENT_ENCODING="gzip"), 413, "too-large")
+
+    # Where what follows each is copied, it takes minutes.
+    assert time.process_time() - started < 5
 
 
 def test_a_bomb_is_refused_without_unpacking_it(lab: Lab) -> None:

@@ -34,11 +34,15 @@ class Loaded:
         requests, before = self.requests(), self.server.cpu_seconds()
         load = closed_loop(self.server.port, requests)
         if counts:
-            # A round of few requests may end within the tick that the kernel counts in.
-            spent = max(self.server.cpu_seconds() - before, _TICK_SECONDS)
+            spent = tick_at_least(self.server.cpu_seconds() - before)
             self.cpu_seconds.append(spent / len(requests))
             self.per_second.append(load.per_second)
         return load
+
+
+def tick_at_least(seconds: float) -> float:
+    """CPU seconds that may have ended within the tick that the kernel counts in."""
+    return max(seconds, _TICK_SECONDS)
 
 
 def measure(place: Workplace) -> list[Figure]:

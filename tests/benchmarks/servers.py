@@ -64,13 +64,16 @@ def _pss_bytes(process: psutil.Process) -> int:
 
 
 @contextmanager
-def service(database_url: str, workers: int, first: bytes, *, pinned: bool = False) -> Iterator[Server]:
+def service(
+    database_url: str, workers: int, first: bytes, *, pinned: bool = False, learns: bool = True
+) -> Iterator[Server]:
     """The service as `kvquote-server serve` runs it, metrics counted in files as several workers do."""
     with tempfile.TemporaryDirectory(prefix="kvquote-metrics-") as folder:
         settings = {
             "DATABASE_URL": database_url,
             "KVQUOTE_WORKERS": str(workers),
             "PROMETHEUS_MULTIPROC_DIR": folder,
+            **({} if learns else {"KVQUOTE_LEARNING_SECONDS": "0"}),
         }
         arguments = ("service.wsgi:app", "-c", str(SETTINGS_FILE))
         with _serving(arguments, settings, first, pinned=pinned) as server:

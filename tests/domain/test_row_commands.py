@@ -53,6 +53,7 @@ def test_what_a_command_says_is_checked_like_fields() -> None:
         ("vllm serve", "no model"),
         ("sglang serve --model-path meta-llama/Llama-3.1-8B-Instruct", "and engine is vllm"),
         ("vllm serve $MODEL", "$MODEL"),
+        ("vllm serve x --" + 7000 * "y", "no flag"),
     ],
 )
 def test_what_is_not_understood_waits_with_the_reason(command: str, words: str) -> None:
@@ -62,6 +63,7 @@ def test_what_is_not_understood_waits_with_the_reason(command: str, words: str) 
     assert detail is not None
     assert detail.startswith("Its command: ")
     assert words in detail
+    assert len(detail) <= 200
     assert observe(commanded(command), catalog()) is None
 
 

@@ -29,7 +29,8 @@ BARRED = {
     "catalog": 10,
     "client": 2,
     "probe": 2,
-    "learned": 4,
+    "ingest": 11,
+    "learned": 10,
 }
 
 
