@@ -1,9 +1,12 @@
-"""Answers as responses: plain dicts written by json, tagged on GET. Tests prove that they fit their schemas."""
+"""Answers as responses: plain dicts written as JSON, tagged on GET. Tests prove that they fit their schemas."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from math import inf
 from typing import Any
 
+import orjson
 from flask import Response, request
 
 from service.api import conditional
@@ -21,6 +24,10 @@ encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular
 encode_sorted = json.JSONEncoder(
     separators=(",", ":"), allow_nan=False, check_circular=False, ensure_ascii=False, sort_keys=True
 ).encode
+# What orjson writes as json does, or raises for; a subclass is neither, for an Enum would be written as its value.
+_PLAIN = frozenset({str, int, bool, type(None)})
+# Below it orjson spells a number otherwise than json: 0.00001 for 1e-05.
+_LEAST_ALIKE = 1e-4
 
 
 def answered(asked: Asked, answer: Callable[[Asked, Catalog], Answer]) -> Response:
@@ -32,14 +39,14 @@ def answered(asked: Asked, answer: Callable[[Asked, Catalog], Answer]) -> Respon
     known = request.environ.get("HTTP_IF_NONE_MATCH")
     if conditional.matches(known, tag, exists=False):
         return conditional.not_modified(tag)
-    body = _body(answer(asked, catalog))
+    body = written(answer(asked, catalog))
     # `*` is only known to match once the question turned out to have an answer.
     return conditional.not_modified(tag) if conditional.matches(known, tag) else _response(body, tag)
 
 
 def posted(answer: Answer) -> Response:
     """The answer to a POST that stores nothing."""
-    return _response(_body(answer))
+    return _response(written(answer))
 
 
 def tagged(
@@ -63,8 +70,33 @@ def document(content: str, content_type: str = JSON_TYPE, *, cache: str = condit
     return _response(body, tag, content_type, cache)
 
 
-def _body(answer: Answer) -> bytes:
+def written(answer: Answer) -> bytes:
+    """The answer as a line of strict JSON, the same value whoever writes it; raises ValueError for what JSON has not.
+
+    orjson takes an eighth of json's time, and is asked where it says the same: it would write null for what is not
+    finite. What it refuses and JSON allows, such as integers beyond 64 bits and lone surrogates, is left to json.
+    """
+    if _is_plain(answer):
+        with suppress(orjson.JSONEncodeError):
+            return orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
     return (encode(answer) + "\n").encode()
+
+
+def _is_plain(answer: Answer) -> bool:
+    """Whether orjson and json write the same of it, down to the last digit of its numbers."""
+    left: list[Iterable[Any]] = [answer.values()]
+    for values in left:
+        for value in values:
+            kind = type(value)
+            if kind in _PLAIN:
+                continue
+            if kind is dict:
+                left.append(value.values())
+            elif kind is list or kind is tuple:
+                left.append(value)
+            elif kind is not float or not (value == 0 or _LEAST_ALIKE <= abs(value) < inf):
+                return False
+    return True
 
 
 def _response(

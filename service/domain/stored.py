@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from service.domain.architecture import ModuleKind
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 _EVERY_KIND: Final = frozenset(ModuleKind)
 _MOST_FALLBACKS: Final = 4
 _MEMO: Final = "stored"
+_PARTS_KEPT: Final = 512
 
 
 class Formats(Protocol):
@@ -107,13 +109,13 @@ def _with_rules(number: WeightFormat, model: Model, catalog: Formats) -> WeightF
         return number
     exactly = _Exact(number, catalog)
     parts = {
-        module: tuple(Part(frozenset(layers), exactly.format(name)) for layers, name in found)
+        module: tuple(_part(frozenset(layers), exactly.format(name)) for layers, name in found)
         for module, found in module_formats(architecture).items()
     }
     for module in architecture.modules:
         name = model.kind_formats.get(module.kind)
         if name is not None and (is_linear(module) or module.kind in {ModuleKind.HEAD, ModuleKind.EMBEDDING}):
-            parts[module] = (Part(_layers(module), exactly.format(name)),)
+            parts[module] = (_part(_layers(module), exactly.format(name)),)
     return _stored(number, {module: _whole(module, own, number) for module, own in parts.items()})
 
 
@@ -138,7 +140,7 @@ class _Exact:
 def _whole(module: Module, parts: tuple[Part, ...], number: WeightFormat) -> tuple[Part, ...]:
     """The parts, with the layers that none of them has in the format's own way."""
     left = _layers(module).difference(*(part.layers for part in parts))
-    return (*parts, Part(left, number)) if left else parts
+    return (*parts, _part(left, number)) if left else parts
 
 
 def _mixed(name: str, mix: Mix, architecture: Architecture, catalog: Formats) -> WeightFormat:
@@ -148,13 +150,13 @@ def _mixed(name: str, mix: Mix, architecture: Architecture, catalog: Formats) ->
     for module in architecture.modules:
         kept = kept_format(module)
         if kept is not None:
-            parts[module] = (Part(_layers(module), _for_all_kinds(kept, catalog)),)
+            parts[module] = (_part(_layers(module), _for_all_kinds(kept, catalog)),)
             continue
         layers: dict[str, set[int]] = {}
         for layer, tensor in tensors_of(architecture, module).items():
             layers.setdefault(tensor_format(mix, tensor, shape), set()).add(layer)
         parts[module] = tuple(
-            Part(frozenset(chosen), _fitting(kind, module.columns, catalog)) for kind, chosen in layers.items()
+            _part(frozenset(chosen), _fitting(kind, module.columns, catalog)) for kind, chosen in layers.items()
         )
     return _stored(replace(base, name=name), parts)
 
@@ -173,7 +175,18 @@ def _for_all_kinds(name: str, catalog: Formats) -> WeightFormat:
     found = catalog.format(name).weight
     if found is None:
         raise NotSupported(Fault("/weight_dtype", f"{name} is not a format that weights can be quoted in."))
-    return replace(found, quantizes=_EVERY_KIND)
+    return _everywhere(found)
+
+
+@lru_cache(maxsize=_PARTS_KEPT)
+def _everywhere(number: WeightFormat) -> WeightFormat:
+    return replace(number, quantizes=_EVERY_KIND)
+
+
+@lru_cache(maxsize=_PARTS_KEPT)
+def _part(layers: frozenset[int], number: WeightFormat) -> Part:
+    """One for all modules with the same layers in the same format: a worker keeps thousands of them."""
+    return Part(layers, number)
 
 
 def _layers(module: Module) -> frozenset[int]:

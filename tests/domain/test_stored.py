@@ -12,7 +12,7 @@ from service.domain.errors import ConfigError, QuoteError
 from service.domain.model import Model, from_config, from_facts
 from service.domain.parallel import Layout
 from service.domain.precision import WeightFormat
-from service.domain.stored import weights_for
+from service.domain.stored import StoredFormat, weights_for
 from service.domain.weights import rank_weights, whole_model
 from tests.domain.conftest import Shelf, entry
 
@@ -265,6 +265,16 @@ def test_a_file_type_is_made_once_for_a_model(shelf: Shelf) -> None:
     model = from_config(LLAMA_8B)
 
     assert stored(shelf, model, "q4_k_m") is stored(shelf, model, "q4_k_m")
+
+
+def test_modules_with_the_same_layers_in_the_same_format_share_what_is_kept_of_them(shelf: Shelf) -> None:
+    model, like_it = from_config(LLAMA_8B), from_config({**LLAMA_8B, "intermediate_size": 8192})
+    numbers = [stored(shelf, one, "q4_k_m") for one in (model, like_it)]
+    parts = [
+        part for number in numbers if isinstance(number, StoredFormat) for own in number.parts.values() for part in own
+    ]
+
+    assert len(set(map(id, parts))) == len({(part.layers, part.number) for part in parts}) < len(parts) / 2
 
 
 @pytest.mark.parametrize("name", ["q4_k_m", "q2_k", "iq4_xs", "mxfp4_moe", "q8_0"])
