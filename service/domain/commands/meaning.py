@@ -207,7 +207,7 @@ def _is_nothing(flag: Flag, value: Any) -> bool:  # noqa: ANN401
         return True
     if isinstance(value, dict | list):
         return False
-    return str(value).strip().casefold() in flag.nothing
+    return bool(flag.nothing) and str(value).strip().casefold() in flag.nothing
 
 
 def _opposite(value: Any) -> Any:  # noqa: ANN401

@@ -111,7 +111,13 @@ class Start:
     def ended(self) -> bool:
         """Whether it was seen to its last step, or to give up."""
         last = self.grammar.order[-1] if self.grammar.order else ()
-        return bool(self.refusals) or any(mark.startswith(last) for mark, label in self.marks if not label)
+        if self.refusals:
+            return True
+        # Ranks without names all take the last step.
+        taken = sum(1 for process, _ in self.values("graph_bytes") if not process.label)
+        return any(mark.startswith(last) for mark, label in self.marks if not label) and not (
+            0 < taken < (self.world() or 1)
+        )
 
     def warn(self, sentence: str) -> None:
         """Say once what holds for the whole start."""

@@ -343,3 +343,7 @@ def test_lines_that_no_start_has_together_are_of_two(lines: list[str]) -> None:
 
     assert (reading.said, reading.refusal) == ({}, None)
     assert any("two starts are mixed" in each.reason for each in reading.left_out)
+
+
+def test_a_cut_line_of_one_engine_is_not_taken_for_another() -> None:
+    assert read(["trust_remote_code=False, max_seq_len=8192, downlGPU KV cache size: 47"]).engine == "vllm"
