@@ -107,7 +107,7 @@ class Parser:
         self.style = style
         self.spellings = frozenset(spelling for flag in flags for spelling in flag.spellings)
         self.negatives = frozenset(spelling for flag in flags for spelling in flag.negatives)
-        self.nested = frozenset(spelling for flag in flags if flag.reads == "keys" for spelling in flag.spellings)
+        self.nested = frozenset(spelling for flag in flags if flag.takes == "value" for spelling in flag.spellings)
         self._parser = _ArgumentParser(
             prog="", add_help=False, allow_abbrev=style.abbreviations, exit_on_error=False, usage=""
         )

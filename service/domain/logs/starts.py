@@ -248,7 +248,7 @@ class Listener:
             start.leave_out(", ".join(form.names), "the beginning of the line is cut", line.number)
             return
         start.wrote(process, line.number, refusing=bool(form.refuses))
-        start.bare = start.bare or line.text.startswith(literal) or line.text.lstrip().startswith(literal)
+        start.bare = start.bare or _is_bare(line.text[: line.text.index(literal)])
         if form.refuses:
             start.refusals.append(_refusal(form.refuses, line.number, found))
             del start.refusals[:-_MOST_TIMES]
@@ -300,6 +300,11 @@ class Listener:
         if literal in self.grammar.opening:
             return present.began or mark in present.marks
         return literal in self.grammar.naming and mark in present.marks
+
+
+def _is_bare(head: str) -> bool:
+    """Whether neither a time nor the engine's name is left of what stands before a message."""
+    return "-LLM]" not in head and not any(sign.isdigit() for sign in head)
 
 
 def _means(name: str, value: Value) -> bool:

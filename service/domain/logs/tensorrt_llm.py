@@ -146,7 +146,9 @@ TENSORRT_LLM = Grammar(
     mixed=mixed,
     synced=False,
     labelled=("rank",),
-    alone=lambda start, process: not process.label and start.nameless_lines() > _LEAST and _once(start),
+    alone=lambda start, process: (
+        not process.label and not start.bare and start.nameless_lines() > _LEAST and _once(start)
+    ),
 )
 
 
