@@ -106,6 +106,8 @@ class Meaning:
         found = self.found
         if _is_nothing(flag, value) or (flag.name is None and flag.why is None and not flag.keys):
             found.ignore(spelling)
+        elif flag.unmodelled and (why := flag.unmodelled.get(str(value).strip().casefold())):
+            found.refuse(f"{spelling} {_said(value)}is not modelled: {_way_out(why)}.")
         elif flag.reads == "keys":
             self._keys(flag, spelling, value)
         elif flag.why is not None:
