@@ -80,7 +80,7 @@ def log_answer(reading: LogReading, given: Mapping[str, Any], catalog: Catalog) 
         "comparison": _comparison(reading, asked, quote),
         "counts": _counts(reading, quote),
         "left_out": [each._asdict() for each in reading.left_out],
-        "warnings": [*reading.warnings, *found.warnings, *warnings],
+        "warnings": [*reading.warnings, *found.warnings, *warnings, *_contradicted(found.asked, given, catalog)],
         "catalog_revision": catalog.revision,
     }
 
@@ -99,6 +99,31 @@ def _asked(found: Mapping[str, Any], given: Mapping[str, Any], catalog: Catalog)
     beyond = sorted(name for name in asked if name not in takes)
     kept = {name: value for name, value in asked.items() if name in takes}
     return {**kept, **given}, [f"The log says {name}, which is not asked of this engine." for name in beyond]
+
+
+def _contradicted(found: Mapping[str, Any], given: Mapping[str, Any], catalog: Catalog) -> list[str]:
+    """Names that are given with another value than the log says; a shorter context is a question of its own."""
+    return [
+        f"The log says {name} {said!s:.60}, and {name} is given as {given[name]!s:.60}: the given one is quoted."
+        for name, said in found.items()
+        if name in given and name != "context_tokens" and not _is_same(name, said, given[name], catalog)
+    ]
+
+
+def _is_same(name: str, said: Any, given: Any, catalog: Catalog) -> bool:  # noqa: ANN401  # as the name's type
+    if said == given:
+        return True
+    try:
+        if name == "model":
+            return catalog.named_model(str(said)).model.id == catalog.named_model(str(given)).model.id
+        if name == "gpu":
+            return catalog.gpu(str(said)).id == catalog.gpu(str(given)).id
+        if name in {"weight_dtype", "kv_dtype"}:
+            return catalog.format(str(said)).name == catalog.format(str(given)).name
+    except QuoteError:
+        # A path, or a name that the catalog does not have, is what is given for it.
+        return name in {"model", "gpu"}
+    return name == "engine_version" and str(said).removeprefix("v") == str(given).removeprefix("v")
 
 
 def _quote(

@@ -129,7 +129,9 @@ def test_what_is_no_command_is_refused(client: "FlaskClient", command: object, p
     assert pointers(problem(answer, 422, "validation-error")) == [pointer]
 
 
-def test_a_list_goes_into_a_body_alone(client: "FlaskClient") -> None:
-    answer = client.get("/fit", query_string={**QUESTION, "command": json.dumps(WORDS)})
+def test_a_list_is_read_as_text_too(client: "FlaskClient") -> None:
+    as_text = client.get("/fit", query_string={**QUESTION, "command": json.dumps(WORDS)}).get_json()
+    as_words = client.post("/fit", json={**QUESTION, "command": WORDS}).get_json()
 
-    assert pointers(problem(answer, 422, "validation-error")) == ["/command"]
+    assert as_text["command"] == as_words["command"]
+    assert as_text["ledger"] == as_words["ledger"]

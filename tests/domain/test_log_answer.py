@@ -18,7 +18,13 @@ from tests.domain.logs.samples import SAMPLES
 
 BY_NAME = {sample.name: sample for sample in SAMPLES}
 LLAMA = "llama-3.1-8b-instruct"
-NAMES = {"meta-llama/Llama-3.1-8B-Instruct": LLAMA, "Meta-Llama-3.1-8B-Instruct-Q4_K_M": LLAMA, LLAMA: LLAMA}
+NAMES = {
+    "qwen3-8b": "qwen3-8b",
+    "llama-2-7b": "llama-2-7b",
+    "meta-llama/Llama-3.1-8B-Instruct": LLAMA,
+    "Meta-Llama-3.1-8B-Instruct-Q4_K_M": LLAMA,
+    LLAMA: LLAMA,
+}
 CONFIG = (
     "Initializing a V1 LLM engine (v0.19.0) with config: model='meta-llama/Llama-3.1-8B-Instruct',"
     " max_seq_len=8192, tensor_parallel_size={tensor}, pipeline_parallel_size=1, data_parallel_size=1, seed=0, a=1, b=2"
@@ -72,6 +78,31 @@ def test_what_is_given_goes_before_the_log(names: Names) -> None:
 
     assert found["question"]["memory_utilization"] == 0.5
     assert found["taken"]["memory_utilization"] == "request"
+    assert [warning for warning in found["warnings"] if "is given as" in warning] == [
+        "The log says memory_utilization 0.95, and memory_utilization is given as 0.5: the given one is quoted."
+    ]
+
+
+@pytest.mark.parametrize(
+    "given, warned",
+    [
+        ({"model": LLAMA}, False),
+        ({"model": "meta-llama/Llama-3.1-8B-Instruct"}, False),
+        ({"model": "llama-2-7b"}, True),
+        ({"model": "qwen3-8b"}, True),
+        ({"engine_version": "v0.11.0"}, False),
+        ({"engine_version": "0.19.0"}, True),
+        ({"context_tokens": 1024}, False),
+        ({"context_limit_tokens": 1024}, True),
+        ({"tensor_parallel": 2}, True),
+    ],
+)
+def test_what_is_given_otherwise_than_the_log_says_is_warned_of(
+    names: Names, given: dict[str, Any], warned: bool
+) -> None:
+    found = answer(names, BY_NAME["vllm-0.11.0-journald-colours"].text, gpu="h100-sxm-80gb", **given)
+
+    assert any("is given as" in warning for warning in found["warnings"]) == warned
 
 
 def test_a_model_that_nobody_knows_leaves_the_quote_away(names: Names) -> None:

@@ -39,6 +39,7 @@ _BUILD = re.compile(r"(?:.*-)?(b\d{3,6})")
 class Container(NamedTuple):
     """What a container runs; `engine` is None where its image does not say, `gpus` where it sees all of them."""
 
+    image: str
     engine: str | None
     program: str
     version: str | None
@@ -65,7 +66,7 @@ def container(rest: Sequence[Word]) -> Container | None:
         engine, words = None, [*entry, *words]
     variables = tuple(value for option, value in options if option in {"-e", "--env"})
     gpus = next((_gpus(value.text) for option, value in reversed(options) if option == "--gpus"), None)
-    return Container(engine, program, _version(rest[at].text, tag), gpus, variables, words)
+    return Container(rest[at].text, engine, program, _version(rest[at].text, tag), gpus, variables, words)
 
 
 def _options(rest: Sequence[Word], at: int) -> tuple[list[tuple[str, Word]], int]:

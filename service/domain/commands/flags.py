@@ -25,7 +25,8 @@ class Flag:
     """One flag with all its spellings.
 
     `name` is what it sets of a question (names with an underscore before them are the engine's own, and settled with
-    others), `reads` how its value is read, `value` what a switch sets. Values in `nothing` leave the default. Without a
+    others), `reads` how its value is read, `value` what a switch sets. Values in `nothing` leave the default, those in
+    `unmodelled` are refused for the reason there. Without a
     name it is ignored, or refused where `why` says what is not modelled.
     """
 
@@ -36,6 +37,7 @@ class Flag:
     value: Any = True
     values: Mapping[str, str] = field(default_factory=dict)
     nothing: frozenset[str] = frozenset()
+    unmodelled: Mapping[str, str] = field(default_factory=dict)
     why: str | None = None
     keys: Mapping[str, Flag] = field(default_factory=dict)
     variable: str | None = None
@@ -159,6 +161,7 @@ def _row(row: Mapping[str, Any]) -> Flag:
             value=row.get("value", True),
             values=row.get("values", {}),
             nothing=frozenset(map(str, row.get("nothing", ()))),
+            unmodelled=row.get("unmodelled", {}),
             why=row.get("why"),
             keys={key: _row(inner) for key, inner in row.get("keys", {}).items()},
             variable=row.get("variable"),

@@ -106,6 +106,8 @@ class Meaning:
         found = self.found
         if _is_nothing(flag, value) or (flag.name is None and flag.why is None and not flag.keys):
             found.ignore(spelling)
+        elif flag.unmodelled and (why := flag.unmodelled.get(str(value).strip().casefold())):
+            found.refuse(f"{spelling} {_said(value)}is not modelled: {_way_out(why)}.")
         elif flag.reads == "keys":
             self._keys(flag, spelling, value)
         elif flag.why is not None:
@@ -207,7 +209,7 @@ def _is_nothing(flag: Flag, value: Any) -> bool:  # noqa: ANN401
         return True
     if isinstance(value, dict | list):
         return False
-    return str(value).strip().casefold() in flag.nothing
+    return bool(flag.nothing) and str(value).strip().casefold() in flag.nothing
 
 
 def _opposite(value: Any) -> Any:  # noqa: ANN401

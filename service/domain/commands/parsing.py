@@ -107,7 +107,7 @@ class Parser:
         self.style = style
         self.spellings = frozenset(spelling for flag in flags for spelling in flag.spellings)
         self.negatives = frozenset(spelling for flag in flags for spelling in flag.negatives)
-        self.nested = frozenset(spelling for flag in flags if flag.reads == "keys" for spelling in flag.spellings)
+        self.nested = frozenset(spelling for flag in flags if flag.takes == "value" for spelling in flag.spellings)
         self._parser = _ArgumentParser(
             prog="", add_help=False, allow_abbrev=style.abbreviations, exit_on_error=False, usage=""
         )
@@ -130,11 +130,39 @@ class Parser:
         # Words find their flag in a table of spellings. The list is for defaults, positions and required flags, of
         # which there are none here, and parsing walks it three times.
         self._parser._actions.clear()  # noqa: SLF001
+        self._notes: dict[str, _Note] = self._parser._option_string_actions  # type: ignore[assignment]  # noqa: SLF001
         self._parser.spellings = sorted(spelling for spelling in taken if spelling.startswith("--"))
 
     def parse(self, words: Sequence[Word]) -> Parsed:
         """What the words give; raises ValidationError where a value is missing or an abbreviation is ambiguous."""
         texts = spelt([word.text for word in words], self.style, self.nested)
+        return self._at_once(texts) or self._by_argparse(texts)
+
+    def _at_once(self, texts: Sequence[str]) -> Parsed | None:
+        """What nearly every command is: flags in their own spellings, each with its one value; None for all others.
+
+        argparse takes four times as long for the same.
+        """
+        given, others = [], []
+        rest = iter(texts)
+        for text in rest:
+            if not text.startswith("-"):
+                others.append(text)
+                continue
+            spelling, equals, value = (text, "", "") if text in self._notes else text.partition("=")
+            note = self._notes.get(spelling)
+            if note is None or (equals and (note.nargs is not None or not spelling.startswith("--"))):
+                return None
+            if note.nargs is None and not equals:
+                value = next(rest, "-")
+                if value.startswith("-"):
+                    return None
+            elif note.nargs not in {None, 0}:
+                return None
+            given.append(Given(note.flag, spelling, spelling not in note.negatives if note.nargs == 0 else value))
+        return Parsed(tuple(given), tuple(others))
+
+    def _by_argparse(self, texts: Sequence[str]) -> Parsed:
         namespace = argparse.Namespace(found=[])
         try:
             _, others = self._parser.parse_known_args(texts, namespace)

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from service.domain.commands.containers import DOCKER, container
-from service.domain.commands.words import Word, split
+from service.domain.commands.containers import DOCKER, Container, container
+from service.domain.commands.words import Word, listed, split
 from service.domain.errors import Fault, NotSupported, ValidationError, nearest
 
 if TYPE_CHECKING:
@@ -46,14 +46,28 @@ _WRAPPERS = {
     "tini": Wrapper(),
     "dumb-init": Wrapper(),
     "trtllm-llmapi-launch": Wrapper(),
-    "uv": Wrapper(frozenset({"--with", "--python", "-p"}), own=1),
     "poetry": Wrapper(own=1),
     "uvx": Wrapper(frozenset({"--with", "--from", "--python", "-p"})),
     "command": Wrapper(),
 }
 _PROMPTS = frozenset({"$", "%", ">", "!", "{", "then", "do", "else", "if", "while", "until"})
 """What may stand before a command without being one: a prompt that was copied too, and words of the shell itself."""
-_LAUNCHERS = frozenset({"srun", "mpirun", "mpiexec", "torchrun", "ray", "accelerate", "conda"})
+_LAUNCHERS = frozenset(
+    {
+        "srun",
+        "mpirun",
+        "mpiexec",
+        "torchrun",
+        "ray",
+        "accelerate",
+        "conda",
+        "mamba",
+        "micromamba",
+        "uv",
+        "kubectl",
+        "oc",
+    }
+)
 """Programs with so many options that the engine is looked for among all their words."""
 
 _MODULES = {
@@ -102,16 +116,40 @@ def started(text: str, engine: str | None) -> Started:
 
     Raises ValidationError where there is no engine or more than one, NotSupported for programs that serve nothing.
     """
-    commands = split(text)
+    commands = listed(text) or split(text)
     found = list(_engines(commands, {}, 0))
     if len(found) > 1:
         names = ", ".join(each.program for each in found)
         raise ValidationError(Fault(_POINTER, f"The command starts {len(found)} engines ({names}): give one of them."))
     if found:
         return _with_devices(found[0])
+    unknown = _unknown_image(commands)
+    if unknown is not None:
+        return _with_devices(_of_image(*unknown, engine))
     if engine is not None and len(commands) == 1:
         return _with_devices(_bare(commands[0], engine))
     raise ValidationError(_no_engine(commands))
+
+
+def _unknown_image(commands: list[list[Word]]) -> tuple[str, Container] | None:
+    """A container whose image does not say which engine it starts, with the program that runs it."""
+    for words in commands:
+        at = next((at for at, word in enumerate(words) if program_name(word.text) in DOCKER), None)
+        found = None if at is None else container(words[at:])
+        if found is not None and (not found.words or found.words[0].text.startswith("-")):
+            return found.image, found
+    return None
+
+
+def _of_image(image: str, found: Container, engine: str | None) -> Started:
+    """The engine of an unknown image, where the question says which."""
+    if engine is None:
+        detail = f"The image {image[:_SHOWN]} does not say which engine it starts: give engine beside the command."
+        raise ValidationError(Fault(_POINTER, detail))
+    start = Started(engine, engine, found.words, dict(_assignments(found.variables)))
+    if found.gpus is not None:
+        start.visible_gpus, start.visible_by = found.gpus, "--gpus"
+    return start
 
 
 def _bare(words: list[Word], engine: str) -> Started:
@@ -228,8 +266,15 @@ def _unwrapped(words: list[Word], wrapper: Wrapper) -> list[Word]:
 
 def _launched(words: list[Word]) -> list[Word]:
     """What follows a launcher's own options: from the first word that is an engine's program."""
+    # `kubectl exec` runs a program as exec does, in a pod that it names first.
+    words = words[1:] if words and words[0].text == "exec" else words
     for at in range(len(words)):
-        if program_name(words[at].text) in _WRAPPERS or _program(words[at:]):
+        name = program_name(words[at].text)
+        # An environment may be called as an engine is: its program stands before its verb.
+        verb = _WITH_VERB[name][1] if name in _WITH_VERB else None
+        if verb is not None and [word.text for word in words[at + 1 : at + 2]] != [verb]:
+            continue
+        if name in _WRAPPERS or _program(words[at:]):
             return words[at:]
     return []
 

@@ -63,6 +63,11 @@ def put_file_format(
         try:
             found.put("weight_dtype", catalog.format(kind, "/command").name, "the file")
         except QuoteError:
+            if beside is not None:
+                found.notes.append(
+                    f"the file type {kind[:_SHOWN]} of the command is taken for the weight_dtype beside it"
+                )
+                return
             found.fail(f"The file type {kind[:_SHOWN]!r} is not known: give weight_dtype beside the command.")
     elif beside is None and own_format(named) in PLAIN_TYPES:
         found.put("weight_dtype", _COMMON, "the repository")

@@ -21,9 +21,10 @@ _DEEPEST = 8
 def spelt(words: Sequence[str], style: Style, nested: Collection[str]) -> list[str]:
     """The words with every flag in its own spelling; raises ValidationError for keys that have no value."""
     found = list(map(_dashed, words)) if style.underscores else list(words)
-    if style.levels:
+    line = " ".join(found)
+    if style.levels and "-O" in line:
         found = _levelled(found)
-    return _joined(found, nested) if style.nested else found
+    return _joined(found, nested) if style.nested and "." in line else found
 
 
 def _dashed(word: str) -> str:

@@ -6,6 +6,7 @@ both decide here what is refused.
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -75,6 +76,20 @@ def split(text: str) -> list[list[Word]]:
         _check_count(len(words))
         return [[Word(word) for word in words]] if words else []
     return [words for words in _Splitter(text).commands if words]
+
+
+def listed(text: str) -> list[list[Word]] | None:
+    """The one command of a JSON list of words, as manifests write a container's; None for what is no such list."""
+    if not text.lstrip().startswith("["):
+        return None
+    try:
+        words = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not (isinstance(words, list) and words and all(isinstance(word, str) for word in words)):
+        return None
+    _check_count(len(words))
+    return [[Word(word, tuple(_EXPANDED.findall(word))) for word in words]]
 
 
 def _check_count(words: int) -> None:

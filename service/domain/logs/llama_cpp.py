@@ -27,7 +27,7 @@ FORMS = (
     form("ggml_vulkan: Found {gpu_count:count} Vulkan devices:", "b2000", _LOGS),
     form("using device {device:word} ({gpu:named}) [({:named}) ]- {free_before_bytes:mib} free", "b4000", _LOGS),
     form(
-        "llama_model_loader: loaded meta data with {:count} key-value pairs and {:count} tensors from {model:quoted}"
+        "llama_model_loader: loaded meta data with {:count} key-value pairs and {:count} tensors from {model:path}"
         " (version {*}",
         "b1500",
         _LOGS,

@@ -161,7 +161,7 @@ def _warnings(heard: list[Listener], chosen: Listener, start: Start, mixed: str)
         found.append(f"The log holds {chosen.starts} starts. {which} was read, from line {start.begins:,} on.")
     others = sorted({_named(other) for other in heard if other is not chosen and other.chosen()})
     if others:
-        found.append(f"The log also holds lines of {', '.join(others)}; they were not read.")
+        found.append(f"The log also holds lines of {', '.join(others)}; they were not read. {_named(chosen)} was.")
     return tuple(found)
 
 

@@ -259,8 +259,14 @@ def _absent() -> Mapping[str, int]:
     return {"tensor_parallel": 1, "pipeline_parallel": 1, "data_parallel": 1}
 
 
+_OF_RANKS = frozenset({*_LOADED, "kv_cache_bytes", "kv_capacity_tokens"})
+
+
 def mixed(start: Start) -> str:
-    """Whether what was free before and after a loading do not belong together."""
+    """Whether ranks with and without a name speak, or what was free before and after a loading does not add up."""
+    speaking = {bool(process.label) for process, names in start.heard.items() if _OF_RANKS & names.keys()}
+    if len(speaking) > 1:
+        return "lines of ranks with and without a name"
     for names in start.heard.values():
         before, after, used = (list(names.get(name, ())) for name in _LOADED)
         if len(before) == len(after) == len(used) == 1 and not _is_one_loading(names):

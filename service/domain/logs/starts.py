@@ -111,7 +111,13 @@ class Start:
     def ended(self) -> bool:
         """Whether it was seen to its last step, or to give up."""
         last = self.grammar.order[-1] if self.grammar.order else ()
-        return bool(self.refusals) or any(mark.startswith(last) for mark, label in self.marks if not label)
+        if self.refusals:
+            return True
+        # Ranks without names all take the last step.
+        taken = sum(1 for process, _ in self.values("graph_bytes") if not process.label)
+        return any(mark.startswith(last) for mark, label in self.marks if not label) and not (
+            0 < taken < (self.world() or 1)
+        )
 
     def warn(self, sentence: str) -> None:
         """Say once what holds for the whole start."""
@@ -242,7 +248,7 @@ class Listener:
             start.leave_out(", ".join(form.names), "the beginning of the line is cut", line.number)
             return
         start.wrote(process, line.number, refusing=bool(form.refuses))
-        start.bare = start.bare or line.text.startswith(literal) or line.text.lstrip().startswith(literal)
+        start.bare = start.bare or _is_bare(line.text[: line.text.index(literal)])
         if form.refuses:
             start.refusals.append(_refusal(form.refuses, line.number, found))
             del start.refusals[:-_MOST_TIMES]
@@ -294,6 +300,11 @@ class Listener:
         if literal in self.grammar.opening:
             return present.began or mark in present.marks
         return literal in self.grammar.naming and mark in present.marks
+
+
+def _is_bare(head: str) -> bool:
+    """Whether neither a time nor the engine's name is left of what stands before a message."""
+    return "-LLM]" not in head and not any(sign.isdigit() for sign in head)
 
 
 def _means(name: str, value: Value) -> bool:

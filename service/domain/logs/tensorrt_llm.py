@@ -135,7 +135,10 @@ TENSORRT_LLM = Grammar(
             "out of memory",
         ),
     ),
-    worth=("max_num_requests=", "Allocated", "kv cache", "KV cache", "per block", "engine size", "profiling"),
+    worth=(
+        *("max_num_requests=", "Allocated", "paged kv cache", "paged KV cache", "KV cache primary", "KV cache blocks"),
+        *("per block", "engine size", "usage profiling", "max memory in KV"),
+    ),
     forms=FORMS,
     opening=frozenset({"TensorRT-LLM version:", "TensorRT LLM version:", "Using LLM with PyTorch backend"}),
     order=(("Loaded engine size",), ("Memory usage when calculating",), ("Number of blocks",)),
@@ -143,7 +146,9 @@ TENSORRT_LLM = Grammar(
     mixed=mixed,
     synced=False,
     labelled=("rank",),
-    alone=lambda start, process: not process.label and start.nameless_lines() > _LEAST and _once(start),
+    alone=lambda start, process: (
+        not process.label and not start.bare and start.nameless_lines() > _LEAST and _once(start)
+    ),
 )
 
 

@@ -174,10 +174,13 @@ def settle(start: Start) -> None:
     """Put together what ranks said of one cache, confirm block counts, and read a cache below zero as a refusal."""
     world = start.world() or (1 if start.alone_somewhere() else None)
     once_a_rank = not _is_old_core(start) and before(start.version(), _ONE_RANK_A_LINE_UNTIL) is not False
-    for name in _OF_EVERY_RANK:
-        for process, names in start.heard.items():
-            if name in names:
-                _least_of_ranks(start, process, name, world, once_a_rank=once_a_rank)
+    for process, names in start.heard.items():
+        # Each rank has a line of either; where one was lost, what stands twice may be of one rank.
+        counts = {len(names.get(name, ())) for name in _OF_EVERY_RANK}
+        for name in [name for name in _OF_EVERY_RANK if name in names]:
+            _least_of_ranks(
+                start, process, name, world if len(counts) == 1 or world == 1 else None, once_a_rank=once_a_rank
+            )
     confirm_blocks(start)
     refuse_below_zero(start)
 

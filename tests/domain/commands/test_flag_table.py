@@ -7,10 +7,14 @@ import pytest
 
 from service.domain.commands.flags import FlagTable
 from service.domain.commands.numbers import human_count
+from service.domain.commands.programs import started
+from service.domain.commands.spelling import spelt
 from service.domain.commands.words import split
 from service.domain.engines.versions import parse
-from service.domain.errors import CatalogFactError
+from service.domain.errors import CatalogFactError, QuoteError
+from tests.domain.commands.command_cases import Case, cases, catalog
 
+CASES = tuple(cases())
 FACTS: dict[str, Any] = {
     "style": {"abbreviations": True, "underscores": True},
     "sets": [{"flags": ["--size", "-s"], "name": "block_tokens", "reads": "count"}],
@@ -103,3 +107,17 @@ def test_a_flag_that_is_told_twice_is_refused() -> None:
 )
 def test_a_number_is_read_with_its_suffix(text: str, number: int | None) -> None:
     assert human_count(text) == number
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_short_way_reads_a_command_as_argparse_does(case: Case) -> None:
+    try:
+        start = started(case.command, case.beside.get("engine"))
+        engine: Any = catalog().engine(start.engine)
+        texts = [word.text for word in start.words]
+        parser = engine.flags.parser(None)
+        argparsed = parser._by_argparse(spelt(texts, engine.flags.style, parser.nested))
+    except (QuoteError, AttributeError):
+        return
+
+    assert parser._at_once(spelt(texts, engine.flags.style, parser.nested)) in (None, argparsed)

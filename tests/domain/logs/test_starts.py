@@ -200,6 +200,13 @@ def test_containers_are_kept_apart_and_the_fuller_one_is_read() -> None:
     assert any("vllm in vllm-1" in warning for warning in reading.warnings)
 
 
+def test_of_two_engines_the_answer_says_which_was_read() -> None:
+    lines = [VLLM.format(pid=1, version="0.19.0", length=8192, ranks=1), core("Available KV cache memory: 2.00 GiB")]
+    other = "[2025-01-01 00:00:00] Load weight begin. avail mem=20.00 GB"
+
+    assert read([*lines, other]).warnings == ("The log also holds lines of sglang; they were not read. vllm was.",)
+
+
 def test_more_containers_than_are_told_apart_do_no_harm() -> None:
     lines = [f"c{number}  | {core('Available KV cache memory: 2.0 GiB')}" for number in range(40)]
 
@@ -343,3 +350,7 @@ def test_lines_that_no_start_has_together_are_of_two(lines: list[str]) -> None:
 
     assert (reading.said, reading.refusal) == ({}, None)
     assert any("two starts are mixed" in each.reason for each in reading.left_out)
+
+
+def test_a_cut_line_of_one_engine_is_not_taken_for_another() -> None:
+    assert read(["trust_remote_code=False, max_seq_len=8192, downlGPU KV cache size: 47"]).engine == "vllm"
