@@ -4,6 +4,7 @@
 import gc
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -85,7 +86,14 @@ def pre_fork(_server: Any, _worker: Any) -> None:  # noqa: ANN401 - gunicorn shi
 
 
 def post_fork(_server: Any, _worker: Any) -> None:  # noqa: ANN401 - gunicorn ships no types
-    """Give the worker connections of its own, and the catalog before its first request."""
+    """Give the worker connections of its own, and the catalog before its first request.
+
+    Until gunicorn sets a worker's own handlers it has those of the master, which only note a signal for a loop that
+    does not run here: told to stop now, it would not, and the whole service would wait for it. It has nothing to
+    finish yet.
+    """
+    for told in (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT):
+        signal.signal(told, signal.SIG_DFL)
     from service.learning_timer import LearningTimer  # noqa: PLC0415 - needed after the application is loaded
     from service.storage.database import dispose_after_fork  # noqa: PLC0415
 

@@ -217,6 +217,15 @@ def test_a_reload_keeps_answering_and_counting(sqlite: "Databases", tmp_path: Pa
     assert 'route="/openapi.json",status="200"} 1.0' in counts
 
 
+def test_workers_that_still_start_are_stopped_at_once(sqlite: "Databases", tmp_path: Path) -> None:
+    with sqlite.loaded() as url:
+        for number in range(3):
+            with gunicorn(url, tmp_path / str(number), KVQUOTE_WORKERS="6") as running:
+                running.process.terminate()
+                # A worker that missed the signal would be waited for as long as those that finish an answer: 25 s.
+                assert running.process.wait(15) == 0
+
+
 def test_without_a_database_the_service_starts_and_says_so(tmp_path: Path) -> None:
     with gunicorn("sqlite:////nowhere/at/all.db", tmp_path / "log", KVQUOTE_WORKERS="1") as running:
         ready, asked = running.get("/readyz"), running.get("/fit?model=llama-2-7b&gpu=a10")

@@ -26,6 +26,9 @@ def test_equal_caches_are_one_row_with_the_layers_that_own_them() -> None:
             "window_tokens": None,
             "state_bytes": 0,
             "shared_with": [],
+            "query_heads": 4,
+            "tokens_per_row": 1,
+            "read_limit_tokens": None,
         }
     ]
 
