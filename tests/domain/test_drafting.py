@@ -80,6 +80,13 @@ def test_what_the_text_alone_decides_is_not_told(ask_traffic: Ask) -> None:
     assert any("depends on the text alone" in warning for warning in answer["warnings"])
 
 
+@pytest.mark.parametrize("method", ["ngram", "eagle3", "mtp"])
+def test_a_step_without_a_guess_is_no_drafting(ask_traffic: Ask, method: str) -> None:
+    with pytest.raises(ValidationError, match="guesses 0 tokens") as refusal:
+        ask_traffic(**LLAMA | {"model": "deepseek-v3"}, speculative_method=method, speculative_tokens=0)
+    assert [fault.pointer for fault in refusal.value.faults] == ["/speculative_tokens"]
+
+
 def test_more_guesses_take_longer_steps_and_verifying_is_cheap(ask_traffic: Ask) -> None:
     plain = ask_traffic(**LLAMA)["step"]["seconds"]
     steps = [ask_traffic(**EAGLE | {"speculative_tokens": n})["step"]["seconds"] for n in (1, 2, 4, 8)]

@@ -112,10 +112,10 @@ class Number(AskedField):
         return int(value) if type(value) is float and value.is_integer() else value
 
     def read_text(self, text: str) -> float:
-        """Plain decimals and exponents."""
+        """Plain decimals and exponents; digits alone stay exact, as they do in JSON."""
         if len(text) > limits.NUMERAL_CHARACTERS or not _number(text):
             raise MisreadError(self._refusal)
-        return self.read(float(text))
+        return self.read(int(text) if _whole_number(text) else float(text))
 
     def described(self) -> Properties:
         """A number between two bounds."""

@@ -112,7 +112,7 @@ class _Hearing:
         found.check()
         found.put("engine", self.start.engine, self.start.program)
         if self.start.version is not None:
-            found.put("engine_version", self.start.version, "the image")
+            found.put("engine_version", self.start.version, self.start.version_by)
         check_agreement(found, self.beside, self.catalog)
         return self._result(named)
 
@@ -143,7 +143,7 @@ class _Hearing:
         try:
             return self.engine.release_defaults(asked).version or ""
         except QuoteError as error:
-            said_by = {} if "engine_version" in self.beside else {"engine_version": "the image"}
+            said_by = {} if "engine_version" in self.beside else {"engine_version": self.start.version_by}
             raise merged(error, said_by) from error
 
     def _check_expanded(self) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.commands.containers import DOCKER, Container, container
+from service.domain.commands.pins import pinned
 from service.domain.commands.words import Word, listed, split
 from service.domain.errors import Fault, NotSupported, ValidationError, nearest
 
@@ -86,6 +87,8 @@ _SERVERS = {
     "main": "llama.cpp",
     "text-generation-launcher": "tgi",
 }
+_COMMON = frozenset({"server", "main"})
+"""Programs of older releases whose names are also those of anything else."""
 _WITH_VERB = {"vllm": ("vllm", "serve"), "sglang": ("sglang", "serve"), "ollama": ("ollama", "serve")}
 _TRTLLM_OTHERS = frozenset({"disaggregated", "disaggregated_mpi_worker", "mm_embedding_serve", "grpc"})
 _KNOWN = (
@@ -109,6 +112,7 @@ class Started:
     visible_by: str = ""
     unseen: str | None = None
     version: str | None = None
+    version_by: str = "the image"
 
 
 def started(text: str, engine: str | None) -> Started:
@@ -185,7 +189,20 @@ def _engines(commands: list[list[Word]], outer: Mapping[str, Word], depth: int) 
             continue
         for each in _engine(words, exported, depth):
             _check_whole(commands[index + 1 :])
+            _note_release(each, commands[:index], words, exported)
             yield each
+
+
+def _note_release(start: Started, before: list[list[Word]], words: list[Word], exported: Mapping[str, Word]) -> None:
+    """The release that the script installs, where no image says one; what the host installs is in no container."""
+    if start.version is not None:
+        return
+    own = words[: len(words) - len(start.words)] if words[len(words) - len(start.words) :] == start.words else words
+    contained = any(program_name(word.text) in DOCKER for word in own)
+    earlier = () if contained else (word for command in before for word in command)
+    pin = pinned(start.engine, (_filled(word, exported) for word in (*earlier, *own)))
+    if pin is not None:
+        start.version, start.version_by = pin
 
 
 def _check_whole(after: list[list[Word]]) -> None:
@@ -265,18 +282,23 @@ def _unwrapped(words: list[Word], wrapper: Wrapper) -> list[Word]:
 
 
 def _launched(words: list[Word]) -> list[Word]:
-    """What follows a launcher's own options: from the first word that is an engine's program."""
+    """What follows a launcher's own options: from the first word that is a program or a shell with a script."""
     # `kubectl exec` runs a program as exec does, in a pod that it names first.
     words = words[1:] if words and words[0].text == "exec" else words
-    for at in range(len(words)):
-        name = program_name(words[at].text)
-        # An environment may be called as an engine is: its program stands before its verb.
-        verb = _WITH_VERB[name][1] if name in _WITH_VERB else None
-        if verb is not None and [word.text for word in words[at + 1 : at + 2]] != [verb]:
-            continue
-        if name in _WRAPPERS or _program(words[at:]):
-            return words[at:]
-    return []
+    starts = [at for at in range(len(words)) if _may_start(words[at:])]
+    # A pod, a container or an environment may have such a name too.
+    named = next((at for at in starts if words[at].text not in _COMMON), None)
+    return words[named if named is not None else starts[0] :] if starts else []
+
+
+def _may_start(words: list[Word]) -> bool:
+    """Whether an engine's program, what runs one, or a shell with a script begins here."""
+    name = program_name(words[0].text)
+    # An environment may be called as an engine is: its program stands before its verb.
+    if name in _WITH_VERB and [word.text for word in words[1:2]] != [_WITH_VERB[name][1]]:
+        return False
+    scripted = name in _SHELLS and _script(words) is not None
+    return scripted or name in _WRAPPERS or _program(words) is not None
 
 
 def _script(rest: list[Word]) -> str | None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from marshmallow import Schema, ValidationError
@@ -45,6 +45,15 @@ def taken(field: AskedField, value: Any) -> bool:  # noqa: ANN401
     except MisreadError:
         return False
     return True
+
+
+@given(value=st.integers(0, 10**21) | st.floats(0, 1e21))
+@example(value=2**53 + 1)
+@example(value=123_456_789_012_345_678)
+def test_a_number_is_the_same_in_an_address_as_in_a_body(value: float) -> None:
+    """Whole numbers beyond 2^53 too, which a float would round."""
+    field = Number(SPANS["peak_flops_per_second"]._replace(least=0, above_least=False))
+    assert repr(field.read_text(repr(value))) == repr(field.read(value))
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: type(field).__name__)
