@@ -178,7 +178,7 @@ def _core(facts: Mapping[str, Any], core: str) -> CoreTopics:
         paging=dated(facts["paging"][core], lambda row: made(PagingRule, row, windows=str(row["windows"]).lower())),
         sampler=dated(facts["sampler"]["used"][core], lambda row: made(SamplerRule, row)),
         experts=dated(facts["experts"][core], lambda row: made(ExpertsRule, row)),
-        runtime=dated(facts["runtime"][core], lambda row: RuntimeRule(Span(*row["bytes"]), bool(row["counts_others"]))),
+        runtime=dated(facts["runtime"][core], lambda row: made(RuntimeRule, row, span=Span(*row["bytes"]))),
         links=dated(facts["communication"][core], lambda row: made(LinkRule, row, span=Span(*row["bytes"]))),
     )
 
@@ -226,6 +226,7 @@ def _constants(facts: Mapping[str, Any]) -> Constants:
         aligned_capability=float(facts["experts"]["aligned"]["capability"]),
         unified_bytes=facts["unified"]["bytes"],
         vendor_runtime={name: Span(*sizes) for name, sizes in facts["runtime"]["vendors"].items()},
+        vendor_loading={name: Span(*sizes) for name, sizes in facts["runtime"]["loading"].items()},
         interval_share=facts["interval"]["share"],
         own_drafts=frozenset(facts["drafts"]["own_layers"]),
         cache_types={row["name"]: _cache_type(row) for row in facts["cache_types"]},

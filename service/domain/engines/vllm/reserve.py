@@ -149,9 +149,14 @@ def _runtime(setting: Setting, rules: Rules) -> Part:
     piped = layout.pipeline > 1 and layout.tensor == 1
     span = constants.pipeline if piped else rules.runtime.span
     span = constants.vendor_runtime.get(setting.device.vendor, span)
+    note = "device context and libraries outside PyTorch"
     if setting.device.unified:
         span = span._replace(high=span.high + constants.unified_bytes)
-    return Part("runtime", span, "device context and libraries outside PyTorch")
+    loading = constants.vendor_loading.get(setting.device.vendor)
+    if loading and rules.runtime.adds_loading:
+        span = Span(*map(sum, zip(span, loading, strict=True)))
+        note += ", and what loading takes beside the weights, which are measured by the device's use"
+    return Part("runtime", span, note)
 
 
 def _encoder(setting: Setting, rules: Rules, batch: Batch, peak: Peak) -> Part:

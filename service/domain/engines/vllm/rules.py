@@ -167,10 +167,14 @@ class RunnerRule:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeRule:
-    """Memory outside PyTorch, and whether other processes' memory is taken for the engine's own."""
+    """Memory outside PyTorch, and whether other processes' memory is taken for the engine's own.
+
+    `adds_loading`: what the device's use grew by while weights were loaded is added to it, not only their tensors.
+    """
 
     span: Span
     counts_others: bool
+    adds_loading: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +290,7 @@ class Constants:
     aligned_capability: float
     unified_bytes: int
     vendor_runtime: dict[str, Span]
+    vendor_loading: dict[str, Span]
     interval_share: float
     own_drafts: frozenset[str]
     cache_types: dict[str, CacheType]

@@ -274,9 +274,10 @@ def test_a_budget_for_pictures_may_be_given(quote: Hold) -> None:
     assert more == pytest.approx(8 * less)
 
 
-def test_another_vendors_runtime_is_its_own(quote: Hold) -> None:
-    other = quote(model=MODEL["model"], gpu="mi300x", engine_version="0.19.1")
-    assert gib(other, "runtime") == pytest.approx(0.4)
+@pytest.mark.parametrize("version, size", [("0.8.5", 0.4), ("0.19.1", 0.71), ("0.29.0", 0.4)])
+def test_another_vendors_runtime_is_its_own(quote: Hold, version: str, size: float) -> None:
+    other = quote(model=MODEL["model"], gpu="mi300x", engine_version=version)
+    assert gib(other, "runtime") == pytest.approx(size)
 
 
 def test_a_device_that_shares_its_memory_with_the_host_is_less_certain(quote: Hold) -> None:
