@@ -47,11 +47,16 @@ def peak_of(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last: b
 def _workspaces(setting: Setting, rules: Rules) -> int:
     """What the matrix library and what attends keep for themselves."""
     constants, capability = rules.constants, setting.device.capability
-    matrices = at_capability(constants.workspace, capability, _NO_WORKSPACE)
+    matrices = workspace_bytes(setting, rules)
     backend = setting.asked.attention_backend
     if backend is not None:
         return matrices + constants.backends[backend.casefold()].workspace_bytes
     return matrices + at_capability(constants.backend_workspace, capability, _NO_WORKSPACE)
+
+
+def workspace_bytes(setting: Setting, rules: Rules) -> int:
+    """What the matrix library takes for itself on a stream."""
+    return at_capability(rules.constants.workspace, setting.device.capability, _NO_WORKSPACE)
 
 
 def element_bytes(setting: Setting) -> int:

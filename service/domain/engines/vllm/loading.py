@@ -48,10 +48,11 @@ def loaded(setting: Setting, rules: Rules, draft: int) -> Loaded:
     return Loaded(tuple(sizes), rotary, tuple(padded))
 
 
-def _padding(rules: Rules, number: WeightFormat, device: Device) -> Padding | None:
+def _padding(rules: Rules, number: WeightFormat, device: Device, *, gated: bool) -> Padding | None:
     """The newest row for that format, and of those of one release the one for the highest capability reached."""
     capability = device.capability or 0
-    held = [p for p in rules.paddings if p.format == number.name and p.capability <= capability]
+    rows = (p for p in rules.paddings if p.format == number.name and not (p.ungated and gated))
+    held = [p for p in rows if p.capability <= capability]
     return held[-1] if held else None
 
 
@@ -81,18 +82,21 @@ def _bytes(module: Module, number: WeightFormat, rows: int) -> int:
 
 def _expert_padding(setting: Setting, rules: Rules, layers: range) -> int:
     """What the expert kernels' rounding of both sides adds; each module's kernel is that of its own format."""
-    added = 0
-    for module in setting.model.architecture.modules:
-        if module.kind is not ModuleKind.EXPERT or module.columns == 1:
-            continue
+    added, experts = 0, [m for m in setting.model.architecture.modules if _is_expert(m)]
+    gated = len({m.name for m in experts if m.shard is Shard.ROWS}) > 1
+    for module in experts:
         number = setting.weights.of(module)
-        padding = _padding(rules, number, setting.device)
+        padding = _padding(rules, number, setting.device, gated=gated)
         if padding is None:
             continue
         rows, columns, count = _expert_shape(module, setting.layout)
         size = _padded(module, padding, number, rows, columns) - number.matrix_bytes(rows, columns, module.kind)
         added += sum(layer in layers for layer in module.layers) * count * size
     return added
+
+
+def _is_expert(module: Module) -> bool:
+    return module.kind is ModuleKind.EXPERT and module.columns > 1
 
 
 def _padded(module: Module, padding: Padding, number: WeightFormat, rows: int, columns: int) -> int:

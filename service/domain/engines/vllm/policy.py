@@ -20,7 +20,9 @@ from service.domain.engines.vllm.rules import (
     EncoderRule,
     EngineRule,
     ExpertsRule,
+    GraphBytes,
     GraphRule,
+    GraphsRule,
     LinkRule,
     Padding,
     PagingRule,
@@ -67,7 +69,7 @@ class Topics:
     utilization: Dated[float]
     blocks: Dated[BlockRule]
     runner: Dated[RunnerRule]
-    graphs: Dated[bool]
+    graphs: Dated[GraphsRule]
     paddings: Dated[Padding]
     cores: Mapping[str, CoreTopics]
 
@@ -164,7 +166,7 @@ def _topics(facts: Mapping[str, Any]) -> Topics:
         utilization=dated(facts["utilization"], lambda row: float(row["fraction"])),
         blocks=dated(facts["blocks"], _blocks),
         runner=dated(facts["runner"], _runner),
-        graphs=dated(facts["graphs"], lambda row: bool(row["subtracted"])),
+        graphs=dated(facts["graphs"], lambda row: made(GraphsRule, row)),
         paddings=dated(facts["weights"]["padding"], lambda row: made(Padding, row)),
         cores={core: _core(facts, core) for core in _CORES},
     )
@@ -176,7 +178,7 @@ def _core(facts: Mapping[str, Any], core: str) -> CoreTopics:
         paging=dated(facts["paging"][core], lambda row: made(PagingRule, row, windows=str(row["windows"]).lower())),
         sampler=dated(facts["sampler"]["used"][core], lambda row: made(SamplerRule, row)),
         experts=dated(facts["experts"][core], lambda row: made(ExpertsRule, row)),
-        runtime=dated(facts["runtime"][core], lambda row: RuntimeRule(Span(*row["bytes"]), bool(row["counts_others"]))),
+        runtime=dated(facts["runtime"][core], lambda row: made(RuntimeRule, row, span=Span(*row["bytes"]))),
         links=dated(facts["communication"][core], lambda row: made(LinkRule, row, span=Span(*row["bytes"]))),
     )
 
@@ -224,6 +226,7 @@ def _constants(facts: Mapping[str, Any]) -> Constants:
         aligned_capability=float(facts["experts"]["aligned"]["capability"]),
         unified_bytes=facts["unified"]["bytes"],
         vendor_runtime={name: Span(*sizes) for name, sizes in facts["runtime"]["vendors"].items()},
+        vendor_loading={name: Span(*sizes) for name, sizes in facts["runtime"]["loading"].items()},
         interval_share=facts["interval"]["share"],
         own_drafts=frozenset(facts["drafts"]["own_layers"]),
         cache_types={row["name"]: _cache_type(row) for row in facts["cache_types"]},
@@ -237,17 +240,20 @@ def _cache_type(row: Mapping[str, Any]) -> CacheType:
 
 
 def _graph(facts: Mapping[str, Any]) -> GraphRule:
-    sizes = facts["sizes"]
+    sizes, splits = facts["sizes"], facts["splits"]
     return GraphRule(
-        dense_bytes=facts["layer_bytes"]["dense"],
-        experts_bytes=facts["layer_bytes"]["experts"],
+        dense=GraphBytes(**facts["dense"]),
+        experts=GraphBytes(**facts["experts"]),
+        by_expert_format={name: GraphBytes(**row) for name, row in facts["by_expert_format"].items()},
+        splits=splits["most"],
+        splits_capability=float(splits["capability"]),
+        splits_most=splits["size"],
         low=facts["low"],
         high=facts["high"],
         first=tuple(sizes["first"]),
         step=sizes["step"],
         wide_from=sizes["from"],
         wide_step=sizes["wide_step"],
-        most=sizes["most"],
     )
 
 

@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.engines.vllm.activations import Peak, installed_sampler, peak_of, sampler_of, second_runner
+from service.domain.engines.vllm.graphs import graphs_of
 from service.domain.engines.vllm.pages import unpaged_state_bytes
 from service.domain.engines.vllm.rules import NOTHING, Shares, Span
 from service.domain.engines.vllm.setting import has_latent, has_states
@@ -27,6 +28,7 @@ _HALF_BYTES = 2
 _FLASH_CAPABILITY = 8.0
 _MOST_RANKS = 64
 _STATE_SPREAD = 0.1
+_INNER_HELD = 2
 
 
 class Part(NamedTuple):
@@ -55,7 +57,8 @@ def reserve_of(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last
     key = (
         "vllm-reserve", rules, setting.weights, layout.tensor, layout.pipeline, layout.expert and layout.data,
         device.capability, device.nvlink, device.unified, device.vendor, batch, stage, last, length,
-        asked.enforce_eager, asked.sampler_backend, asked.attention_backend, asked.encoder_budget_tokens,
+        asked.enforce_eager, asked.speculative_tokens, asked.sampler_backend, asked.attention_backend,
+        asked.encoder_budget_tokens,
     )  # fmt: skip
     found: Reserve = remembered(setting.model, key, lambda: _reserve(setting, rules, batch, stage=stage, last=last))
     return found
@@ -146,9 +149,14 @@ def _runtime(setting: Setting, rules: Rules) -> Part:
     piped = layout.pipeline > 1 and layout.tensor == 1
     span = constants.pipeline if piped else rules.runtime.span
     span = constants.vendor_runtime.get(setting.device.vendor, span)
+    note = "device context and libraries outside PyTorch"
     if setting.device.unified:
         span = span._replace(high=span.high + constants.unified_bytes)
-    return Part("runtime", span, "device context and libraries outside PyTorch")
+    loading = constants.vendor_loading.get(setting.device.vendor)
+    if loading and rules.runtime.adds_loading:
+        span = Span(*map(sum, zip(span, loading, strict=True)))
+        note += ", and what loading takes beside the weights, which are measured by the device's use"
+    return Part("runtime", span, note)
 
 
 def _encoder(setting: Setting, rules: Rules, batch: Batch, peak: Peak) -> Part:
@@ -157,9 +165,12 @@ def _encoder(setting: Setting, rules: Rules, batch: Batch, peak: Peak) -> Part:
     if not tower.hidden:
         return Part("encoder", NOTHING, "")
     tokens = _encoder_tokens(setting, rules, batch)
-    patches = tokens * rule.by_model_type.get(setting.model.architecture.model_type, rule.patches_per_token)
-    held = tokens * setting.model.architecture.hidden_size * _HALF_BYTES + patches * rule.patch_bytes
-    own = patches * (tower.inner + rules.constants.hidden_multiple * tower.hidden) * _HALF_BYTES
+    each, patch_bytes = rule.patches_of(setting.model.architecture.model_type)
+    patches = tokens * each
+    held = tokens * setting.model.architecture.hidden_size * _HALF_BYTES + patches * patch_bytes
+    # The inner width before and after the activation, which no kernel of an encoder computes in place.
+    inner = ceil_div(tower.inner, setting.layout.tensor)
+    own = patches * (_INNER_HELD * inner + rules.constants.hidden_multiple * tower.hidden) * _HALF_BYTES
     size = held + max(0, own - max(peak.forward, peak.sampler + peak.beside_sampler))
     apart = whole(own * rule.apart) if rules.core == "v0" else 0
     return Part(
@@ -195,14 +206,9 @@ def _states(setting: Setting, rules: Rules, batch: Batch) -> Part:
 
 def _graphs(setting: Setting, rules: Rules, batch: Batch) -> Part:
     estimated = rules.runner.estimates_graphs or not second_runner(setting, rules)
-    if setting.asked.enforce_eager or not rules.graphs_subtracted or not estimated:
+    if setting.asked.enforce_eager or not rules.graphs.subtracted or not estimated:
         return Part("graphs", NOTHING, "")
-    architecture, rule = setting.model.architecture, rules.constants.graph
-    each = rule.experts_bytes if architecture.experts[0] else rule.dense_bytes
-    sizes, layers = rule.sizes(batch.sequences), ceil_div(architecture.layers, setting.layout.pipeline)
-    size = each * sizes * layers
-    span = Span(whole(size * rule.low), size, whole(size * rule.high))
-    return Part("graphs", span, f"estimate for {sizes} captured sizes x {layers} layers")
+    return Part("graphs", *graphs_of(setting, rules, batch))
 
 
 def _communication(setting: Setting, rules: Rules) -> Part:

@@ -167,10 +167,14 @@ class RunnerRule:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeRule:
-    """Memory outside PyTorch, and whether other processes' memory is taken for the engine's own."""
+    """Memory outside PyTorch, and whether other processes' memory is taken for the engine's own.
+
+    `adds_loading`: what the device's use grew by while weights were loaded is added to it, not only their tensors.
+    """
 
     span: Span
     counts_others: bool
+    adds_loading: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,36 +189,59 @@ class LinkRule:
 
 @dataclass(frozen=True, slots=True)
 class Padding:
-    """How an expert kernel rounds up the sides [wide, hidden] of its matrices."""
+    """How an expert kernel rounds up the sides [wide, hidden] of its matrices, or those of experts without a gate."""
 
     format: str
     capability: float
     rows: int
     columns: int
     factor: float
+    ungated: bool = False
+
+
+class GraphBytes(NamedTuple):
+    """What kernels allocate in the first graph, and what each further size takes a layer, in pieces and whole."""
+
+    first: int
+    pieces: int
+    whole: int
+
+
+@dataclass(frozen=True, slots=True)
+class GraphsRule:
+    """Whether graphs are subtracted, and the largest captured size; data-centre Blackwell's may be larger."""
+
+    subtracted: bool
+    most: int
+    most_on_data_centre_blackwell: int
 
 
 @dataclass(frozen=True, slots=True)
 class GraphRule:
-    """Bytes of one captured size and layer, and the sizes that are captured."""
+    """What captured graphs take, piecewise ones and those of a whole decode step, and the sizes that are captured."""
 
-    dense_bytes: int
-    experts_bytes: int
+    dense: GraphBytes
+    experts: GraphBytes
+    by_expert_format: dict[str, GraphBytes]
+    splits: int
+    splits_capability: float
+    splits_most: int
     low: float
     high: float
     first: tuple[int, ...]
     step: int
     wide_from: int
     wide_step: int
-    most: int
 
-    def sizes(self, sequences: int) -> int:
-        """How many batch sizes are captured where so many sequences run."""
-        most = min(2 * sequences, self.most)
-        small = sum(size <= most for size in self.first)
-        steps = max(0, (min(most, self.wide_from - 1)) // self.step)
-        wide = max(0, (most - self.wide_from) // self.wide_step + 1) if most >= self.wide_from else 0
-        return small + steps + wide
+    def bytes_of(self, format_name: str, *, experts: bool) -> GraphBytes:
+        """What graphs take whose weights are of that format."""
+        return self.by_expert_format.get(format_name, self.experts) if experts else self.dense
+
+    def sizes(self, most: int) -> list[int]:
+        """The batch sizes that are captured where none may be larger."""
+        small = [size for size in self.first if size <= most]
+        dense = range(self.step, min(most + 1, self.wide_from), self.step)
+        return [*small, *dense, *range(self.wide_from, most + 1, self.wide_step)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +249,7 @@ class EncoderRule:
     """What embedding pictures takes, by family where one differs."""
 
     patch_bytes: int
+    wide_patch_bytes: dict[str, int]
     patches_per_token: int
     by_model_type: dict[str, int]
     item_tokens: dict[str, int]
@@ -229,6 +257,11 @@ class EncoderRule:
     low: float
     high: float
     apart: float
+
+    def patches_of(self, model_type: str) -> tuple[int, int]:
+        """How many patches of that family make a token, and the bytes of one."""
+        each = self.by_model_type.get(model_type, self.patches_per_token)
+        return each, self.wide_patch_bytes.get(model_type, self.patch_bytes)
 
     def item_of(self, model_type: str) -> int:
         """Tokens of the largest single item of that family."""
@@ -257,6 +290,7 @@ class Constants:
     aligned_capability: float
     unified_bytes: int
     vendor_runtime: dict[str, Span]
+    vendor_loading: dict[str, Span]
     interval_share: float
     own_drafts: frozenset[str]
     cache_types: dict[str, CacheType]
@@ -278,7 +312,7 @@ class Rules:
     runner: RunnerRule
     runtime: RuntimeRule
     links: tuple[LinkRule, ...]
-    graphs_subtracted: bool
+    graphs: GraphsRule
     paddings: tuple[Padding, ...]
     constants: Constants
 

@@ -52,6 +52,23 @@ def test_experts_are_padded_by_more_where_ranks_divide_them(quote: Hold) -> None
     assert 8 * eight.loaded.padded_bytes[0] > 1.5 * one.loaded.padded_bytes[0]
 
 
+NEMOTRON = {"model": "nvidia-nemotron-3-nano-30b-a3b-nvfp4", "gpu": "rtx-5080", "tensor_parallel": 2}
+
+
+@pytest.mark.parametrize("asked", [{"engine_version": "0.12.0"}, {"tensor_parallel": 1, "gpu": "h100-sxm-80gb"}])
+def test_experts_without_a_gate_are_padded_where_their_scales_are_swizzled(
+    quote: Hold, asked: dict[str, object]
+) -> None:
+    padded = quote(**{**NEMOTRON, "engine_version": "0.13.0"}).loaded.padded_bytes[0] / GIB
+    assert padded == pytest.approx(0.8, abs=0.1)
+    assert quote(**{**NEMOTRON, "engine_version": "0.13.0", **asked}).loaded.padded_bytes == (0,)
+
+
+def test_experts_with_a_gate_are_not_padded_there(quote: Hold) -> None:
+    asked = {"model": "qwen3.6-35b-a3b-nvfp4", "gpu": "b200-sxm-180gb", "tensor_parallel": 8}
+    assert quote(engine_version="0.20.0", **asked).loaded.padded_bytes == (0,)
+
+
 def test_expert_parallelism_spreads_experts_over_every_replica(quote: Hold) -> None:
     asked = {"model": "qwen3-235b-a22b", "gpu": "h200-sxm-141gb", "tensor_parallel": 4, "data_parallel": 2}
     apart, together = quote(**asked), quote(**asked, expert_parallel=True)

@@ -1,0 +1,92 @@
+"""What captured graphs take as the engine estimates it before it sizes the cache (accounting 2.8).
+
+The engine captures the two largest sizes of each kind and takes the second for what every further one adds; the first
+holds what all share (profile_cudagraph_memory of v1/worker/gpu_model_runner.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from service.domain.cache import LatentCache
+from service.domain.engines.vllm.activations import element_bytes, workspace_bytes
+from service.domain.engines.vllm.rules import Span
+from service.domain.engines.vllm.shapes import tower_of, widths_of
+from service.domain.units import ceil_div, whole
+
+if TYPE_CHECKING:
+    from service.domain.engines.vllm.rules import GraphBytes, Rules
+    from service.domain.engines.vllm.setting import Batch, Setting
+
+_WIDE_BYTES, _HALF_BYTES = 4, 2
+_SPLITTING = frozenset({"flash_attn", "flash_attn_mla"})
+_SINGLE_TOKENS = frozenset({"flashinfer"})
+"""What attends that replays whole steps of one token a sequence alone."""
+_DATA_CENTRE_BLACKWELL = 10
+_NATIVE_FLASHINFER = frozenset({8, 12})
+_PLAIN = frozenset({"bf16", "fp16", "fp32"})
+
+
+def graphs_of(setting: Setting, rules: Rules, batch: Batch) -> tuple[Span, str]:
+    """The estimate, and which sizes it counts."""
+    rule, architecture = rules.constants.graph, setting.model.architecture
+    pieces, steps = sizes_of(setting, rules, batch)
+    layers = ceil_div(architecture.layers, setting.layout.pipeline)
+    each = _bytes(setting, rules)
+    first = max(_first_piece(setting, rules, max(pieces)), _first_step(setting, rules, max(steps, default=0)))
+    size = first + layers * ((len(pieces) - 1) * each.pieces + max(0, len(steps) - 1) * each.whole)
+    note = f"estimate for {len(pieces)} sizes in pieces and {len(steps)} whole x {layers} layers"
+    return Span(whole(size * rule.low), size, whole(size * rule.high)), note
+
+
+def _bytes(setting: Setting, rules: Rules) -> GraphBytes:
+    experts = setting.model.architecture.experts[0] > 0
+    return rules.constants.graph.bytes_of(setting.weights.name, experts=experts)
+
+
+def sizes_of(setting: Setting, rules: Rules, batch: Batch) -> tuple[list[int], list[int]]:
+    """Sizes captured in pieces, up to twice a decode step's tokens, and of whole decode steps."""
+    asked, rule = setting.asked, rules.graphs
+    tokens = batch.sequences * (1 + asked.speculative_tokens)
+    large = (setting.device.capability or 0) // 1 == _DATA_CENTRE_BLACKWELL
+    most = min(2 * tokens, rule.most_on_data_centre_blackwell if large else rule.most, batch.tokens)
+    pieces = rules.constants.graph.sizes(most)
+    if asked.speculative_tokens and _replays_single_tokens(setting):
+        return pieces, []
+    return pieces, [size for size in pieces if size <= tokens]
+
+
+def _replays_single_tokens(setting: Setting) -> bool:
+    """Whether FlashInfer's own kernels attend: where they are named, and to narrow caches outside data centres."""
+    family, backend = (setting.device.capability or 0) // 1, setting.asked.attention_backend
+    if backend is not None:
+        return backend.casefold() in _SINGLE_TOKENS and family != _DATA_CENTRE_BLACKWELL
+    return setting.cache.name.startswith("fp8") and family in _NATIVE_FLASHINFER
+
+
+def _first_piece(setting: Setting, rules: Rules, tokens: int) -> int:
+    """Libraries on a stream of their own, plain matrices with two workspaces, and a pass over the largest size."""
+    workspaces = workspace_bytes(setting, rules) * (2 if setting.weights.name in _PLAIN else 1)
+    shape = widths_of(setting.model, setting.layout)
+    return _bytes(setting, rules).first + workspaces + element_bytes(setting) * tokens * shape.widest
+
+
+def _first_step(setting: Setting, rules: Rules, tokens: int) -> int:
+    """Partial results of attention that is split so that a graph fits every length, in 32 bits (flash_attn.py)."""
+    rule, backend = rules.constants.graph, setting.asked.attention_backend
+    splits = setting.device.capability == rule.splits_capability and tokens <= rule.splits_most
+    if not splits or (backend is not None and backend.casefold() not in _SPLITTING):
+        return 0
+    if element_bytes(setting) != _HALF_BYTES or tower_of(setting.model).hidden:
+        return 0
+    return _WIDE_BYTES * rule.splits * tokens * _attention_width(setting)
+
+
+def _attention_width(setting: Setting) -> int:
+    """Elements a token that attention puts out on a rank, the widest layer's."""
+    wide = 0
+    for owners in setting.model.architecture.caches:
+        spec = owners.spec
+        width = spec.read_width if isinstance(spec, LatentCache) else spec.value_width
+        wide = max(wide, owners.query_heads * width)
+    return ceil_div(wide, setting.layout.tensor)
