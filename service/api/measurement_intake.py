@@ -104,18 +104,24 @@ def _over_budget(seconds: int) -> ProblemError:
 
 def _read(rows: Iterable[Any], oldest: datetime) -> list[Outcome]:
     outcomes, bad = [], 0
+    seen: dict[tuple[str, str], Any] = {}
     for given in rows:
         listed = limits.ROW_FAULTS if bad < limits.BAD_ROWS_LISTED else 1
-        outcome = _read_one(given, listed, oldest)
+        outcome = _read_one(given, listed, oldest, seen)
         bad += outcome.content is None
         outcomes.append(outcome)
     return outcomes
 
 
-def _read_one(given: Any, most_faults: int, oldest: datetime) -> Outcome:  # noqa: ANN401  # any JSON value
+def _read_one(
+    given: Any,  # noqa: ANN401  # any JSON value
+    most_faults: int,
+    oldest: datetime,
+    seen: dict[tuple[str, str], Any],
+) -> Outcome:
     if isinstance(given, BrokenLine):
         return Outcome(None, None, "", [Fault("", given.detail)])
-    read = read_row(given, most_faults, oldest)
+    read = read_row(given, most_faults, oldest, seen)
     if read.content is None:
         return Outcome(read.id, None, "", read.faults)
     text = encode_sorted(read.content)

@@ -57,6 +57,13 @@ def test_answers_have_the_keys_that_are_promised(lab: Lab) -> None:
     assert list(probes.get_json()["items"][0]) == list(ProbeRow().fields)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_rows_of_one_upload_are_read_apart_where_parts_are_only_equal_to_python(lab: Lab, order: int) -> None:
+    rows = [row(setup={"tensor_parallel": 1}), row(setup={"tensor_parallel": True})][::order]
+
+    assert verdicts(lab.upload(*rows)) == ["accepted", "rejected"][::order]
+
+
 ANY_JSON = strategies.recursive(
     strategies.none() | strategies.booleans() | strategies.integers() | strategies.floats() | strategies.text(),
     lambda inner: strategies.lists(inner, max_size=4) | strategies.dictionaries(strategies.text(), inner, max_size=4),

@@ -117,6 +117,7 @@ _PARTS: Mapping[str, AskedField] = {
     "setup": SETUP,
     "samples": Samples(),
 }
+_REPEATED = frozenset({"gpu", "software", "setup"})
 _REQUIRED = ("id", "probe_id", "kind", "measured_at", "values")
 
 
@@ -128,16 +129,22 @@ class ReadRow(NamedTuple):
     faults: list[Fault]
 
 
-def read_row(given: object, most_faults: int, oldest: datetime | None = None) -> ReadRow:
-    """Read one row; stops at `most_faults` faults. Measurements from before `oldest` are refused."""
+def read_row(
+    given: object, most_faults: int, oldest: datetime | None = None, seen: dict[tuple[str, str], Any] | None = None
+) -> ReadRow:
+    """Read one row; stops at `most_faults` faults. Measurements from before `oldest` are refused.
+
+    `seen` holds what parts were read as: rows of one upload mostly come from the same few devices and programs.
+    """
     if type(given) is not dict:
         return ReadRow(None, None, [Fault("", "A row must be a JSON object.")])
     content: dict[str, Any] = {}
     faults: list[Fault] = []
+    seen = {} if seen is None else seen
     # The id first, so that a refusal can name the row.
     for name in ("id", *(name for name in given if name != "id")):
         if name != "values" and given.get(name) is not None and len(faults) < most_faults:
-            _read_part(name, given[name], content, faults)
+            _read_part(name, given[name], content, faults, seen)
     faults += [Fault(f"/{name}", f"{name} is required.") for name in _REQUIRED if given.get(name) is None]
     if len(faults) < most_faults and given.get("values") is not None:
         _read_values(given["values"], content, faults, most_faults)
@@ -146,7 +153,14 @@ def read_row(given: object, most_faults: int, oldest: datetime | None = None) ->
     return ReadRow(content.get("id"), None if faults else content, faults[:most_faults])
 
 
-def _read_part(name: str, value: object, content: dict[str, Any], faults: list[Fault]) -> None:
+def _read_part(
+    name: str, value: object, content: dict[str, Any], faults: list[Fault], seen: dict[tuple[str, str], Any]
+) -> None:
+    # Unlike equality, what Python shows of a value tells 1 from true and from 1.0.
+    key = (name, repr(value)) if name in _REPEATED else None
+    if key is not None and key in seen:
+        content[name] = seen[key]
+        return
     field = _PARTS.get(name)
     if field is None:
         shown = name[: limits.POINTER_CHARACTERS]
@@ -154,6 +168,8 @@ def _read_part(name: str, value: object, content: dict[str, Any], faults: list[F
         return
     try:
         content[name] = field.read(value)
+        if key is not None:
+            seen[key] = content[name]
     except MisreadError as error:
         faults.append(_fault(f"/{name}{error.at}", error))
 
