@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _JUDGING_SECONDS: Final = 20.0
 _LONGEST_REASON: Final = 120
+_BUSY_SECONDS: Final = 120.0
 
 
 @click.group()
@@ -32,7 +33,7 @@ def measurements_learn(every: int | None) -> None:
 
     Safe to run several at once, and again after it was interrupted.
     """
-    with sessions() as opened:
+    with sessions(_BUSY_SECONDS) as opened:
         while True:
             while not _learn(opened):
                 """More rows than a run takes up."""
@@ -97,7 +98,7 @@ def measurements_distrust(
     if undo == bool(reason) or (undo and since):
         raise CommandError("Say why with --reason, or only --undo.")
     decision = None if undo else Decision(_moment(since), _line(reason or ""))
-    with sessions() as opened:
+    with sessions(_BUSY_SECONDS) as opened:
         try:
             decide(opened, Change(sender, sender_id, decision, user()))
         except SenderError as error:

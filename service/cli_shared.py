@@ -87,12 +87,17 @@ def settings() -> Settings:
 
 
 @contextmanager
-def engine() -> Iterator[Engine]:
-    """The engine that the environment names, closed afterwards."""
-    from service.storage.database import make_engine
+def engine(least_wait_seconds: float = 0.0) -> Iterator[Engine]:
+    """The engine that the environment names, closed afterwards.
+
+    It waits for SQLite's lock for `least_wait_seconds` or longer: whoever waits there does not stand in line, and
+    while fleets upload the unlucky wait for long.
+    """
+    from service.storage.database import database_url, make_engine
 
     chosen = settings()
-    made = make_engine(chosen.database_url, chosen.database_timeout_seconds)
+    waits = least_wait_seconds if database_url(chosen.database_url).get_backend_name() == "sqlite" else 0.0
+    made = make_engine(chosen.database_url, max(chosen.database_timeout_seconds, waits))
     try:
         yield made
     finally:
@@ -100,9 +105,9 @@ def engine() -> Iterator[Engine]:
 
 
 @contextmanager
-def sessions() -> Iterator[sessionmaker[Session]]:
+def sessions(least_wait_seconds: float = 0.0) -> Iterator[sessionmaker[Session]]:
     """Sessions on it."""
     from service.storage.database import make_sessions
 
-    with engine() as opened:
+    with engine(least_wait_seconds) as opened:
         yield make_sessions(opened)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -45,6 +45,21 @@ class Naming:
         return _SLUG_END.sub("", _NOT_IN_SLUGS.sub("-", self.hub_id.rpartition("/")[2].lower()))
 
 
+@dataclass(slots=True)
+class _Names:
+    """How many tensors went by, and a mark of their names in any order; no list of them is kept."""
+
+    count: int = 0
+    mark: int = 0
+
+    def of(self, tensors: Iterable[Tensor]) -> Iterator[Tensor]:
+        """The tensors as they come."""
+        for tensor in tensors:
+            self.count += 1
+            self.mark ^= hash(tensor.name)
+            yield tensor
+
+
 class Checkpoint:
     """A config being imported, and the sums over its tensors as headers come in."""
 
@@ -56,6 +71,7 @@ class Checkpoint:
         self._table: TensorTable | None = None
         self._index: Index | None = None
         self._pointer = "/config"
+        self._headers: dict[tuple[int, int], str] = {}
 
     @property
     def layers(self) -> int:
@@ -63,9 +79,16 @@ class Checkpoint:
         return self.model.architecture.layers
 
     def add_tensors(self, tensors: Iterable[Tensor], pointer: str, file_type: str | None = None) -> None:
-        """Take the tensors of one header; a checkpoint in several files has one each."""
+        """Take the tensors of one header; a checkpoint in several files has one each.
+
+        Raises ValidationError for one that was taken already, which would count its tensors twice.
+        """
         predicts = bool(_predicted(self.model.architecture))
-        self._table = gathered(tensors, self.layers, pointer, self._table, predicts=predicts)
+        names = _Names()
+        self._table = gathered(names.of(tensors), self.layers, pointer, self._table, predicts=predicts)
+        same = self._headers.setdefault((names.count, names.mark), pointer)
+        if names.count and same != pointer:
+            raise ValidationError(Fault(pointer, f"Its tensors are those of {same}: give each file's header once."))
         self._table.file_type = file_type or self._table.file_type
         self._pointer = pointer
 

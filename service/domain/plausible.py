@@ -9,12 +9,13 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Mapping
 from math import isfinite
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeGuard
 
 from service.domain.errors import Fault
 from service.domain.units import MAX_EXACT_INTEGER
 
 _TOKENS, _BYTES, _RATE = 2**31, 2**50, 1e18
+_MEMORY_MARGIN: Final = 1.01
 _LEAST_FRACTION, _GREATEST = 1e-30, 1e21
 _NAME_CHARACTERS, _TEXT_CHARACTERS, _LIST_ENTRIES = 200, 8000, 4096
 _POINTER_CHARACTERS: Final = 64
@@ -59,6 +60,9 @@ def implausible(facts: Mapping[str, Any]) -> Iterator[Fault]:
     for name, value in facts.items():
         # A published config has names of its own, which its reader checks.
         yield from _faults(value, f"/{_step(name)}", name, "config" if name == "config" else name)
+    memory = facts.get("memory")
+    if isinstance(memory, Mapping):
+        yield from _memory_faults(memory)
 
 
 def _faults(value: object, pointer: str, name: str, unit: str) -> Iterator[Fault]:
@@ -73,6 +77,20 @@ def _faults(value: object, pointer: str, name: str, unit: str) -> Iterator[Fault
         yield from _text_faults(value, pointer, "" if unit == "config" else name)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield from _number_faults(value, pointer, unit)
+
+
+def _memory_faults(memory: Mapping[str, Any]) -> Iterator[Fault]:
+    """What a process sees of a card is no more than the number on its box read as GiB; a range rises."""
+    box, seen, span = (memory.get(name) for name in ("advertised_bytes", "visible_bytes", "visible_range_bytes"))
+    # What is no size at all is named by the schema.
+    if type(box) is int and box > 0 and _number(seen) and seen > box / 10**9 * 2**30 * _MEMORY_MARGIN:
+        yield Fault("/memory/visible_bytes", f"is more than {box:,} B on the box can be, read as GiB and 1 %.")
+    if isinstance(span, list) and all(map(_number, span)) and span != sorted(span):
+        yield Fault("/memory/visible_range_bytes", "must rise: the least first.")
+
+
+def _number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float)
 
 
 def _unit(name: str, outer: str) -> str:

@@ -54,6 +54,13 @@ def test_a_post_is_answered_as_the_get_is(edited: Desk) -> None:
     assert edited.client.post("/fit", json={**QUESTION, "as_of": FIRST}).data == got.data
 
 
+def test_an_offset_that_lost_its_plus_in_the_address_is_told_so(edited: Desk) -> None:
+    answer = problem(edited.client.get("/gpus/a10?as_of=2026-01-02T01:30:00+02:00"), 422, "validation-error")
+    other = problem(edited.client.get("/gpus/a10?as_of=2026-01-02 01:30:00"), 422, "validation-error")
+
+    assert ("%2B" in answer["detail"], "%2B" in other["detail"]) == (True, False)
+
+
 def test_an_offset_is_counted(edited: Desk) -> None:
     answer = asked(edited, "/fit", "2026-01-02T01:30:00+02:00", **QUESTION)
 

@@ -81,6 +81,25 @@ def test_the_headers_of_all_files_are_one_checkpoint(desk: Desk) -> None:
     assert response.get_json()["facts"]["checkpoint"]["weight_bytes"] == HELD
 
 
+def test_a_header_given_twice_is_not_counted_twice(desk: Desk, header: dict[str, Any]) -> None:
+    other = json.loads(header_of(safetensors_file({"model.extra.weight": (4, 4)}))[8:])
+    headers: list[dict[str, Any]] = [header, other, dict(reversed(list(header.items())))]
+
+    response = send(desk, {**ASKED, "safetensors_header": headers})
+
+    assert [error["pointer"] for error in problem(response, 422, "validation-error")["errors"]] == [
+        "/safetensors_header/2"
+    ]
+    assert "/safetensors_header/0" in response.get_json()["detail"]
+
+
+@pytest.mark.parametrize("hub_id", ["../tiny", "owner/.x", "o wner/x", "owner/\u0130x", "a/b/c", "/x", "owner/"])
+def test_a_hub_id_is_one_that_the_hub_can_have(desk: Desk, hub_id: str) -> None:
+    errors = problem(send(desk, {**ASKED, "hub_id": hub_id}), 422, "validation-error")["errors"]
+
+    assert [error["pointer"] for error in errors] == ["/hub_id"]
+
+
 def test_an_index_makes_an_entry(desk: Desk) -> None:
     index = {"metadata": {"total_size": HELD}, "weight_map": dict.fromkeys(SHAPES, "model.safetensors")}
 
@@ -130,7 +149,7 @@ def test_without_a_condition_nothing_is_stored(desk: Desk) -> None:
         ({"config": CONFIG}, "/hub_id"),
         ({"hub_id": "owner/tiny-llama"}, "/config"),
         ({**ASKED, "hub_id": "tiny-llama"}, "/hub_id"),
-        ({**ASKED, "hub_id": "owner/###"}, "/id"),
+        ({**ASKED, "hub_id": "owner/###"}, "/hub_id"),
         ({**ASKED, "config": {**CONFIG, "num_hidden_layers": 10**9}}, "/config/num_hidden_layers"),
         ({**ASKED, "config": {**CONFIG, "model_type": "of-tomorrow"}}, "/config/model_type"),
         ({**ASKED, "safetensors_header": {}}, "/safetensors_header"),

@@ -251,6 +251,48 @@ def test_a_row_that_is_not_valid_is_named_by_pointer(lab: Lab, change: dict[str,
     assert found.get_json()["items"][0]["errors"][0]["pointer"] == pointer
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "vllm serve m --api-key secret",
+        "vllm serve m --api_key=secret",
+        "sglang serve --model-path m --admin-api-key secret",
+        "llama-server -m m --hf-token secret",
+        "HF_TOKEN=secret vllm serve m",
+        'docker run -e "OPENAI_API_KEY=secret" vllm/vllm-openai:v0.19.0 --model m',
+        "docker run --env=HF_TOKEN=secret vllm/vllm-openai:v0.19.0 --model m",
+        "vllm serve hf_abcdefghijklmnopqrstuvwxyz",
+        "vllm serve m --host gpu17.corp.internal",
+        "vllm serve m --host=gpu17 --port 8000",
+        "vllm serve m --data-parallel-address 10.1.2.3",
+        "python -m sglang.launch_server --model-path m --dist-init-addr node0:5000",
+        "docker run --hostname gpu17 vllm/vllm-openai:v0.19.0 --model m",
+        "VLLM_HOST_IP=gpu17 vllm serve m",
+    ],
+)
+def test_a_command_that_would_tell_everybody_a_secret_or_a_machine_is_not_kept(lab: Lab, command: str) -> None:
+    found = lab.upload(row(setup={"command": command}))
+
+    assert found.get_json()["items"][0]["errors"][0]["pointer"] == "/setup/command"
+    assert verdicts(found) == ["rejected"]
+    assert "secret" not in found.text
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "vllm serve llama-2-7b --host 0.0.0.0 --port 8000 --tokenizer-mode auto --max-num-batched-tokens 8192",
+        "vllm serve llama-2-7b --hf_overrides_of_long_name {}",
+        "TOKENIZERS_PARALLELISM=false vllm serve llama-2-7b --host=localhost --api-server-count 2",
+        "docker run --gpus all --ipc=host --network host -e HF_TOKEN vllm/vllm-openai:v0.19.0 --model llama-2-7b",
+        "python -m sglang.launch_server --model-path llama-2-7b --dist-init-addr 127.0.0.1:5000 --nnodes 1",
+        "llama-server -hf owner/llama-2-7b:Q4_K_M -c 8192 --host :: --no-host",
+    ],
+)
+def test_a_command_that_names_no_machine_is_kept(lab: Lab, command: str) -> None:
+    assert verdicts(lab.upload(row(setup={"command": command}))) != ["rejected"]
+
+
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_what_is_no_json_is_no_upload(lab: Lab, value: float) -> None:
     problem(post(lab, envelope(row(values={"bytes_per_second": value}))), 400, "malformed-json")

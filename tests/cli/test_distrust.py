@@ -2,17 +2,19 @@
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from service import cli
 from service.api.services import services_of
 from service.domain.trust import Decision, Sender
 from service.storage import trust_decisions
+from service.storage.database import make_engine, make_sessions, write_session
 from service.storage.learning import has_news
 from service.storage.tables import ApiToken, AuditEvent, LearningSample
 from tests.api.desk import bearer
@@ -295,6 +297,26 @@ def test_what_cannot_be_decided_is_refused(
 
     assert (result.exit_code, words in result.output) == (2, True), result.output
     assert own_school.lab.listed()[0]["verdict"] == "accepted"
+
+
+def test_it_waits_for_a_busy_database_longer_than_an_answer_would(
+    database_url: str, own_school: School, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # PostgreSQL locks rows alone: there nothing is waited for.
+    if database_url.startswith("sqlite"):
+        monkeypatch.setenv("KVQUOTE_DATABASE_TIMEOUT_SECONDS", "0.2")
+    own_school.teach([*small_fleet(), *LIES])
+    engine = make_engine(database_url)
+    with ThreadPoolExecutor(1) as others:
+        with write_session(make_sessions(engine)) as session:
+            session.execute(update(ApiToken).values(name="busy"))
+            deciding = others.submit(distrust, run)
+            time.sleep(1.0)
+        result = deciding.result()
+    engine.dispose()
+
+    assert result.exit_code == 0, result.output
+    assert probe(own_school, 99)["distrusted"] is True
 
 
 def test_the_same_twice_is_said(own_school: School, run: Run) -> None:

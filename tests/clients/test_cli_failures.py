@@ -32,6 +32,8 @@ def environment(**more: str) -> dict[str, str]:
         pytest.param(problem(429, Retry_After="3600"), 4, id="overloaded"),
         pytest.param(problem(403), 3, id="403"),
         pytest.param(reply(200, b"<html></html>", "text/html"), 4, id="html"),
+        pytest.param(reply(404, b"<html></html>", "text/html"), 4, id="another-page"),
+        pytest.param(reply(401, b"<html></html>", "text/html"), 3, id="a-proxy-that-asks-who"),
         pytest.param(reply(302, b"", Location="https://login.example"), 4, id="redirect"),
         pytest.param(good([]), 4, id="a-list"),
         pytest.param(good({"ok": True}), 4, id="another-service"),

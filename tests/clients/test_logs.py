@@ -58,6 +58,16 @@ def test_a_log_that_cannot_be_quoted_says_why(kvquote: Client) -> None:
     assert [fault["pointer"] for fault in answer.unquoted.errors] == ["/gpu"]
 
 
+@pytest.mark.parametrize("line", ["\x1b[32m\x1b[0m\n", '"{\\}"\n'])
+def test_a_log_that_json_would_make_too_long_is_sent_as_it_is(kvquote: Client, line: str) -> None:
+    long = TEXT + line * ((10 * 2**20 - len(TEXT)) // len(line))
+
+    answer = kvquote.logs(long, gpu=GPU, tensor_parallel=1, prefix_caching=True)
+
+    assert (answer.taken["gpu"], answer.taken["prefix_caching"]) == ("request", "request")
+    assert answer.said.raw == kvquote.logs(TEXT, gpu=GPU).said.raw
+
+
 def test_a_text_that_is_no_log_is_refused(kvquote: Client) -> None:
     with pytest.raises(Refused) as caught:
         kvquote.logs("it is raining")

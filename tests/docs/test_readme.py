@@ -2,14 +2,19 @@
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
+from kvquote_client.cli import main
+from tests.clients.serving import served
+
 ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+CLIENTS = (ROOT / "clients" / "README.md").read_text(encoding="utf-8")
 
 
 def test_every_setting_has_a_row_and_no_row_is_for_nothing() -> None:
@@ -58,3 +63,17 @@ def test_the_example_comes_out_as_printed(client: FlaskClient) -> None:
 @pytest.mark.parametrize("path", re.findall(r"`(/(?:fit|traffic)\?[^`]+)`", README))
 def test_every_question_that_is_shown_is_answered(client: FlaskClient, path: str) -> None:
     assert client.get(path).status_code == 200
+
+
+@pytest.mark.parametrize("shown", re.findall(r"^\$ (kvquote fit .*)\n((?:(?!\$ |…).*\n)+)…$", CLIENTS, re.MULTILINE))
+def test_what_the_command_line_is_shown_to_print_is_what_it_prints(
+    shown: tuple[str, str], app: Flask, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    with served(app) as url:
+        monkeypatch.setenv("KVQUOTE_URL", url)
+        assert main(shlex.split(shown[0])[1:]) == 0
+
+    printed = [line for line in capsys.readouterr().out.splitlines() if '"http_request"' not in line]
+    lines = shown[1].splitlines()
+    assert printed[: len(lines)] == lines

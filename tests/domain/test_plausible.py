@@ -85,3 +85,19 @@ def test_a_pointer_is_escaped_and_kept_short() -> None:
 def test_lists_are_no_longer_than_a_model_has_layers() -> None:
     assert list(oversized({"a": [0] * 4096, "b": {"c": [[1], {"d": []}]}})) == []
     assert [fault.pointer for fault in oversized({"a": [0] * 4097, "b": {"c": [1, [0] * 4097]}})] == ["/a", "/b/c/1"]
+
+
+def test_a_process_sees_no_more_of_a_card_than_is_on_its_box() -> None:
+    box = {"advertised_bytes": 24 * 10**9}
+
+    assert pointers(memory={**box, "visible_bytes": int(24 * 2**30 * 1.01)}) == []
+    assert pointers(memory={**box, "visible_bytes": int(24 * 2**30 * 1.01) + 1}) == ["/memory/visible_bytes"]
+    assert pointers(memory={**box, "visible_bytes": None, "visible_range_bytes": None}) == []
+
+
+def test_the_range_of_what_was_seen_rises() -> None:
+    seen = {"advertised_bytes": 24 * 10**9, "visible_bytes": 23 * 10**9}
+
+    assert pointers(memory={**seen, "visible_range_bytes": [22 * 10**9, 23 * 10**9]}) == []
+    assert pointers(memory={**seen, "visible_range_bytes": [23 * 10**9, 22 * 10**9]}) == ["/memory/visible_range_bytes"]
+    assert pointers(memory={**seen, "visible_range_bytes": [22 * 10**9, 22 * 10**9]}) == []

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from kvquote_client.catalog import Dtypes, Engines, Gpus, Instances, Models
 from kvquote_client.learning import Accuracy, Calibrations
 from kvquote_client.measurements import Measurements
-from kvquote_client.sending import path_to
+from kvquote_client.sending import encoded, path_to, query_words
 from kvquote_client.transport import DEFAULT_DEADLINE_SECONDS, DEFAULT_RETRIES, DEFAULT_TIMEOUT_SECONDS, Transport
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from kvquote_client.question import Question, TrafficQuestion
     from kvquote_client.traffic_answers import TrafficAnswer
     from kvquote_client.transport import Reply
+
+# What the service takes of a log, as it is or in JSON.
+_LARGEST_LOG_BYTES: Final = 10 * 1024 * 1024
 
 
 class Client:
@@ -93,7 +97,14 @@ class Client:
         from kvquote_client.log_answers import LogAnswer
         from kvquote_client.reading import read
 
-        return read(LogAnswer, self._ask("/logs", {**question, "log": text}))
+        body = encoded({**question, "log": text})
+        if len(body) <= _LARGEST_LOG_BYTES or any(isinstance(value, Mapping) for value in question.values()):
+            sent: dict[str, Any] = {"data": body, "headers": {"Content-Type": "application/json"}}
+        else:
+            # Escapes make a log longer in JSON than it is, which can be more than the service takes.
+            kind = "text/plain; charset=utf-8"
+            sent = {"data": text.encode(), "params": query_words(question), "headers": {"Content-Type": kind}}
+        return read(LogAnswer, self.transport.request("POST", "/logs", repeat=True, **sent).body)
 
     def probes(self, **filters: Unpack[PageFilters]) -> Pages[ProbeRow]:
         """Who sends measurements, and what became of them."""

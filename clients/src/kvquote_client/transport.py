@@ -49,7 +49,7 @@ _CHUNK_BYTES: Final = 64 * 1024
 # Where libraries disagree about which host is meant, or what follows the path.
 _NO_ADDRESS: Final = re.compile(r"[\s\\\"<>^`{|}?#]")
 # urllib3 puts the connection before what happened to it; before release 2 as Python shows objects.
-_OBJECT: Final = re.compile(r"^(HTTPS?Connection(Pool)?\(.*?\)|<[\w.]+ object at \w+>): ")
+_OBJECT: Final = re.compile(r"^((HTTPS?Connection|_Plain|_Secure)(Pool)?\(.*?\)|<[\w.]+ object at \w+>): ")
 _LOOPBACK: Final = re.compile(r"localhost|127(\.[0-9]{1,3}){3}|::1")
 
 

@@ -25,6 +25,8 @@ _whole_number = re.compile(r"-?[0-9]+").fullmatch
 _number = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?").fullmatch
 _plain_lines = re.compile(r"[\x20-\x7e\t\n\r]*").fullmatch
 _moment = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII).fullmatch
+# An offset whose + an address turned into a space.
+_lost_plus = re.compile(r"\S{19,26} \d\d:\d\d", re.ASCII).fullmatch
 # Invisible or not text: controls, formats (zero-width, direction), surrogates, private use, unassigned.
 _UNREADABLE = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
@@ -289,7 +291,8 @@ class Moment(AskedField):
     def read(self, value: object) -> str:
         """Refuses times without an offset, leap seconds, and times outside the calendar once in UTC."""
         if type(value) is not str or not _moment(value):
-            raise MisreadError("must be a time with an offset, such as 2026-01-31T12:00:00Z")
+            hint = "; in an address + is written %2B" if type(value) is str and _lost_plus(value) else ""
+            raise MisreadError(f"must be a time with an offset, such as 2026-01-31T12:00:00Z{hint}")
         try:
             moment = datetime.fromisoformat(value.upper()).astimezone(UTC)
         except (ValueError, OverflowError):

@@ -1,6 +1,7 @@
 """`POST /models/import`: a published config, and what its files' headers say."""
 
 import binascii
+import re
 from base64 import b64decode
 
 from service.api import limits
@@ -11,6 +12,7 @@ from service.domain.errors import Fault
 
 LARGE = frozenset({"safetensors_index", "safetensors_header", "gguf_header"})
 """What is not read with the rest of the body, but by readers of its own."""
+_hub_id = re.compile(r"[a-z0-9_][\w.-]*/[a-z0-9_][\w.-]*", re.ASCII | re.IGNORECASE).fullmatch
 
 
 class Headers(AskedField):
@@ -88,9 +90,8 @@ class ImportQuestion(ClosedSchema):
     def contradictions(self, asked: Asked) -> list[Fault]:
         """There must be a config and a hub id with an owner, and what is read of files must come from one place."""
         faults = [Fault(f"/{name}", f"Give a {name}.") for name in ("config", "hub_id") if name not in asked]
-        owner, slash, last = asked.get("hub_id", "a/b").partition("/")
-        if not (owner and slash and last) or "/" in last:
-            faults.append(Fault("/hub_id", "hub_id must be owner/name."))
+        if not _hub_id(asked.get("hub_id", "a/b")):
+            faults.append(Fault("/hub_id", "hub_id must be owner/name, of letters, digits, dots, - and _."))
         given = sorted(LARGE & set(asked))
         several = f"Give one of {', '.join(sorted(LARGE))}, not several."
         return faults + [Fault(f"/{name}", several) for name in given[1:]]

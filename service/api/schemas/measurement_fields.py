@@ -25,6 +25,23 @@ _EXACT = limits.MAX_EXACT_INTEGER
 _leaks = re.compile(r"(?:^|[\s=\"',:])(?:~|\.{1,2})?/\S|(?:^|[\s=\"'])[A-Za-z]:\\|\\\\|://").search
 
 
+# A variable or a flag that hands over a secret, or a token by its form; `--tokenizer` and `--max-tokens` are none.
+_secrets = re.compile(
+    r"(?:^|[\s\"'=])(?:\w*_)?(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD)=(?=[^\s\"'])"
+    r"|(?:^|[\s\"',])-{1,2}(?:[\w-]*[-_])?(?:api[-_]key|hf[-_]token|auth[-_]token|password|secret)(?![\w-])"
+    r"|(?<!\w)(?:hf_[^\W_]{16}|sk-\w{16}|kvq_\w{8})",
+    re.ASCII,
+).search
+# What an engine listens on or joins, but for the addresses that every machine has.
+_EVERYBODY_S = r"(?!(?:0\.0\.0\.0|127\.0\.0\.1|localhost|\[?::1?\]?)(?::\d+)?(?:[\s\"',]|$))"
+_hosts = re.compile(
+    rf"(?:^|[\s\"',])--?(?!no-)(?:[\w-]*[-_])?(?:host|hostname|addr|address|ips?|rpc)[\s=\"',]+{_EVERYBODY_S}[^\s\"',-]"
+    rf"|(?:^|[\s\"'=])\w*(?:HOST|HOSTNAME|ADDR|_IP)={_EVERYBODY_S}[^\s\"']"
+    r"|(?<![\w.])(?!0\.0\.0\.0|127\.0\.0\.1)\d{1,3}(?:\.\d{1,3}){3}(?![\w.])",
+    re.ASCII,
+).search
+
+
 class Uuid(AskedField):
     """A UUID in its canonical form, hyphens and all; capital letters are made small."""
 
@@ -53,7 +70,7 @@ class Word(Name):
 
 
 class PlainCommand(CommandLine):
-    """A command line that names neither paths nor addresses."""
+    """A command line that names neither paths nor machines, and holds no secret: whoever may read may read it."""
 
     longest = limits.KEPT_COMMAND_CHARACTERS
 
@@ -62,6 +79,10 @@ class PlainCommand(CommandLine):
         text = super().read(value)
         if _leaks(text):
             raise MisreadError("names a path or an address, which is not kept: give its settings by name")
+        if _secrets(text):
+            raise MisreadError("holds a key, a token or a password, which is not kept: leave it out")
+        if _hosts(text):
+            raise MisreadError("names a machine, which is not kept: leave its flag out")
         return text
 
 

@@ -11,19 +11,21 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kvquote_client import __version__
 from kvquote_client.cli.codes import FAULT, INTERRUPTED, NO_ANSWER, PIPE_CLOSED, REFUSED, USAGE
 from kvquote_client.cli.commands import DEFAULT_URL, asked_for
 from kvquote_client.cli.output import Output, complain
-from kvquote_client.errors import InvalidInput, KvquoteError, Refused, Unavailable
+from kvquote_client.errors import InvalidInput, KvquoteError, NotAllowed, Refused, Unavailable
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
     from kvquote_client.client import Client
+
+_WAY_OUT: Final = "\n  --url or KVQUOTE_URL names a service, --local needs none"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -74,10 +76,12 @@ def _run(words: list[str]) -> int:
     except Refused as refused:
         if asked.form == "json":
             output.tell_json(refused.problem)
+        if not refused.problem and not isinstance(refused, NotAllowed | Unavailable):
+            # A service says what it refuses: something else answers there.
+            return _complain(f"{refused.url} answered HTTP {refused.status} and no reason{_WAY_OUT}", NO_ANSWER)
         return _complain(_explained(refused), NO_ANSWER if isinstance(refused, Unavailable) else REFUSED)
     except KvquoteError as error:
-        way_out = "" if asked.local else "\n  --url or KVQUOTE_URL names a service, --local needs none"
-        return _complain(f"{error}{way_out}", NO_ANSWER)
+        return _complain(f"{error}{'' if asked.local else _WAY_OUT}", NO_ANSWER)
 
 
 def _client(asked: argparse.Namespace) -> Client:
