@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from service.domain.question import Catalog
     from service.domain.trust import Distrust
 
-RULES = 3
+RULES = 4
 """Counts up when the checks change: what was stored before is then judged again."""
 
 CPU = "cpu"
@@ -235,7 +235,7 @@ def _impossible(
         return "measured_at lies more than a day ahead of the time of arrival."
     if gpu is None:
         return None
-    wrong = impossible_memory(gpu, row)
+    wrong = impossible_memory(gpu, row) or _contradictory(row, gpu, lookups)
     check = CHECKS.get(row["kind"])
     if wrong is not None or check is None or (row["kind"] in _WITH_MODEL and model is None):
         return wrong
@@ -246,3 +246,19 @@ def _impossible(
         return error.detail
     except ArithmeticError:
         return "The config's shapes cannot be computed with."
+
+
+def _contradictory(row: Mapping[str, Any], gpu: Gpu, lookups: Lookups) -> str | None:
+    """What a row's setup says otherwise than its device or its software: which of the two it was is not known."""
+    setup, engine = row.get("setup") or {}, (row.get("software") or {}).get("engine")
+    asked = setup.get("engine")
+    if asked and engine and _spelled_alike(asked) != _spelled_alike(engine):
+        return f"setup.engine {asked} contradicts software.engine {engine}."
+    other = lookups.gpu(setup["gpu"]) if setup.get("gpu") else gpu
+    if isinstance(other, Doubt) or other.id == gpu.id:
+        return None
+    return f"setup.gpu {setup['gpu']} is another device than gpu.name, {gpu.id}."
+
+
+def _spelled_alike(engine: str) -> str:
+    return engine.casefold().replace("_", "-")

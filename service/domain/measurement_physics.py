@@ -95,13 +95,22 @@ def memory_limit(gpu: Gpu) -> float:
 
 
 def impossible_memory(gpu: Gpu, row: Mapping[str, Any]) -> str | None:
-    """More memory than the device has, in what the row says of it."""
-    stated = (row.get("gpu") or {}).get("memory_bytes")
+    """More memory than the device has, in what the row says of it, or what only a part of it has."""
+    told = row.get("gpu") or {}
+    stated, whole = told.get("memory_bytes"), gpu.visible_bytes or gpu.advertised_bytes
     if stated is None:
         return None
-    return above("gpu.memory_bytes", stated, memory_limit(gpu), gpu) or small_unit(
-        "gpu.memory_bytes", stated, gpu.visible_bytes or gpu.advertised_bytes, 0.9, 1.12
+    wrong = above("gpu.memory_bytes", stated, memory_limit(gpu), gpu) or small_unit(
+        "gpu.memory_bytes", stated, whole, 0.9, 1.12
     )
+    return wrong or (None if told.get("mig_profile") else part("gpu.memory_bytes", stated, whole, gpu))
+
+
+def part(name: str, value: float, whole: float, gpu: Gpu) -> str | None:
+    """Memory of a slice under the name of the whole card."""
+    if value >= _LEAST_MEMORY * whole:
+        return None
+    return f"{name} is {value / whole:.3g} of what {gpu.id} has: a slice is told by its mig_profile."
 
 
 def above(name: str, value: float, limit: float, gpu: Gpu, what: str = "can hold") -> str | None:
@@ -139,9 +148,8 @@ def device_memory(bench: Bench) -> str | None:
             return f"{name} is more than total_bytes."
     whole = gpu.visible_bytes or gpu.advertised_bytes
     wrong = small_unit("total_bytes", total, whole, 0.9, 1.12)
-    if wrong or total >= _LEAST_MEMORY * whole or (bench.row.get("gpu") or {}).get("mig_profile"):
-        return wrong
-    return f"total_bytes is {total / whole:.3g} of what {gpu.id} has: a slice is told by its mig_profile."
+    sliced = (bench.row.get("gpu") or {}).get("mig_profile")
+    return wrong or (None if sliced else part("total_bytes", total, whole, gpu))
 
 
 def memory_bandwidth(bench: Bench) -> str | None:

@@ -57,6 +57,33 @@ def test_answers_have_the_keys_that_are_promised(lab: Lab) -> None:
     assert list(probes.get_json()["items"][0]) == list(ProbeRow().fields)
 
 
+@pytest.mark.parametrize(
+    "more, said",
+    [
+        ({"setup": {"gpu": "a10"}}, "another device"),
+        ({"setup": {"engine": "sglang"}, "software": {"engine": "vLLM"}}, "contradicts software.engine"),
+        ({"gpu": {"name": H100, "memory_bytes": 24_000_000_000}}, "mig_profile"),
+    ],
+)
+def test_a_row_that_contradicts_itself_is_kept_apart(lab: Lab, more: dict[str, object], said: str) -> None:
+    answer = lab.upload(row(**more))
+
+    assert verdicts(answer) == ["quarantined"]
+    assert said in answer.get_json()["items"][0]["detail"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"setup": {"gpu": "h100-sxm-80gb"}},
+        {"setup": {"engine": "tensorrt-llm"}, "software": {"engine": "TensorRT_LLM"}},
+        {"gpu": {"name": H100, "memory_bytes": 84_000_000_000}},
+    ],
+)
+def test_a_row_that_says_the_same_twice_is_accepted(lab: Lab, more: dict[str, object]) -> None:
+    assert verdicts(lab.upload(row(**more))) == ["accepted"]
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_rows_of_one_upload_are_read_apart_where_parts_are_only_equal_to_python(lab: Lab, order: int) -> None:
     rows = [row(setup={"tensor_parallel": 1}), row(setup={"tensor_parallel": True})][::order]
