@@ -98,3 +98,13 @@ def test_signals_are_handled_as_before_afterwards(offer: Callable[..., None]) ->
     main(["two"])
 
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)] == before
+
+
+def test_a_process_that_stood_there_before_is_left_alone() -> None:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as other:
+        try:
+            main(["engine", "--log", "/dev/null"])
+
+            assert other.poll() is None
+        finally:
+            other.kill()

@@ -5,23 +5,34 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 _PATIENCE_SECONDS = 1.0
 _LOOK_SECONDS = 0.02
 
 
-def end_children() -> list[int]:
-    """End every process below this one, asked first and killed then; those that there were."""
-    found = _below(os.getpid())
+def children() -> frozenset[int]:
+    """Every process below this one that still runs."""
+    return frozenset(_below(os.getpid()))
+
+
+def end_children(standing: Collection[int]) -> list[int]:
+    """End every process below this one but those that stood there before, asked first and killed then."""
+    found = _left(standing)
     for number in (signal.SIGTERM, signal.SIGKILL):
-        for child in _below(os.getpid()):
+        for child in _left(standing):
             _signal(child, number)
         until = time.monotonic() + _PATIENCE_SECONDS
-        while _below(os.getpid()) and time.monotonic() < until:
-            _collect()
+        while (left := _left(standing)) and time.monotonic() < until:
+            _collect(left)
             time.sleep(_LOOK_SECONDS)
     return found
+
+
+def _left(standing: Collection[int]) -> list[int]:
+    return [child for child in _below(os.getpid()) if child not in standing]
 
 
 def _below(process: int) -> list[int]:
@@ -53,10 +64,9 @@ def _signal(process: int, number: int) -> None:
         return
 
 
-def _collect() -> None:
+def _collect(ended: Iterable[int]) -> None:
     """Take the statuses of those that ended, so that none stays as a zombie."""
-    try:
-        while os.waitpid(-1, os.WNOHANG) != (0, 0):
-            pass
-    except ChildProcessError:
-        return
+    for child in ended:
+        # One that is below a child of ours is not ours to wait for.
+        with suppress(ChildProcessError):
+            os.waitpid(child, os.WNOHANG)

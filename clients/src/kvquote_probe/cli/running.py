@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from kvquote_client.errors import InvalidInput
 from kvquote_client.transport import DEFAULT_DEADLINE_SECONDS, Transport
 from kvquote_probe import __version__
-from kvquote_probe.cli.children import end_children
+from kvquote_probe.cli.children import children, end_children
 from kvquote_probe.cli.codes import Code
 from kvquote_probe.cli.interrupts import Interrupts, OutOfTime, limited
 from kvquote_probe.cli.showing import reading_lines, status_document, status_lines, upload_line
@@ -76,13 +76,14 @@ class Run:
         self._print_plan(commands)
         if self._args.dry_run:
             return Code.DONE
+        standing = children()
         try:
             with self._spool() as spool:
                 code = self._measured(spool, commands)
                 return gravest(code, self._sent(spool)) if self._sends else code
         finally:
             with self._interrupts.held():
-                for child in end_children():
+                for child in end_children(standing):
                     say(f"process {child}, which a measurement left behind, was ended")
 
     def _check_service(self) -> None:
