@@ -150,6 +150,7 @@ class Parser:
                 others.append(text)
                 continue
             spelling, equals, value = (text, "", "") if text in self._notes else text.partition("=")
+            spelling = self._whole(spelling)
             note = self._notes.get(spelling)
             if note is None or (equals and (note.nargs is not None or not spelling.startswith("--"))):
                 return None
@@ -161,6 +162,15 @@ class Parser:
                 return None
             given.append(Given(note.flag, spelling, spelling not in note.negatives if note.nargs == 0 else value))
         return Parsed(tuple(given), tuple(others))
+
+    def _whole(self, spelling: str) -> str:
+        """The one spelling that this begins; itself where it is one, or where it begins none or several."""
+        if spelling in self._notes or not self.style.abbreviations or not spelling.startswith("--"):
+            return spelling
+        spellings = self._parser.spellings
+        at = bisect_left(spellings, spelling)
+        begun = [whole for whole in spellings[at : at + 2] if whole.startswith(spelling)]
+        return begun[0] if len(begun) == 1 else spelling
 
     def _by_argparse(self, texts: Sequence[str]) -> Parsed:
         namespace = argparse.Namespace(found=[])

@@ -195,7 +195,8 @@ def _engines(commands: list[list[Word]], outer: Mapping[str, Word], depth: int) 
 
 def _note_release(start: Started, before: list[list[Word]], words: list[Word], exported: Mapping[str, Word]) -> None:
     """The release that the script installs, where no image says one; what the host installs is in no container."""
-    if start.version is not None:
+    said = (word.text for command in (*before, words, exported.values()) for word in command)
+    if start.version is not None or not any("==" in text for text in said):
         return
     own = words[: len(words) - len(start.words)] if words[len(words) - len(start.words) :] == start.words else words
     contained = any(program_name(word.text) in DOCKER for word in own)
