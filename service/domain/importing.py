@@ -104,6 +104,7 @@ class Checkpoint:
         held = self._held_bytes(number)
         if held is not None:
             self._compare(held, counted)
+        self._find_layers()
         architecture = self.model.architecture
         return {
             "id": naming.id,
@@ -159,6 +160,17 @@ class Checkpoint:
                 f"It holds {held:,} bytes, and the config's shapes come to about {counted:,}: it is of another model, "
                 "or not the whole of it. Give the headers of all files."
             )
+
+    def _find_layers(self) -> None:
+        """Refuse a file that lacks layers which the config says have weights, where its names tell layers at all."""
+        named = self._table.layers if self._table else set()
+        owned = {
+            layer for m in self.model.architecture.modules if m.kind is not ModuleKind.PREDICTION for layer in m.layers
+        }
+        lacking = sorted(owned - named) if named else []
+        if lacking:
+            count = f"{len(lacking):,} of {len(owned):,} layers, the first of them {lacking[0]}"
+            self._refuse(f"It holds nothing of {count}: it is not the whole model. Give the headers of all files.")
 
     def _refuse(self, detail: str) -> NoReturn:
         raise ValidationError(Fault(self._pointer, detail))

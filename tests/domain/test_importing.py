@@ -34,7 +34,8 @@ LAYERS, NORM, TABLE = 2 * (4 * 256 * 256 + 3 * 256 * 512 + 2 * 256), 256, 1000 *
 
 def tensors(rows: int = 1000, *, head: bool = False, kind: str = "BF16", bytes_each: int = 2) -> Iterator[Tensor]:
     """The tiny model's tensors, its table padded to so many rows; all of a layer as one."""
-    for name, elements in (("embed_tokens.weight", rows * 256), ("layers.0.mlp.all", LAYERS), ("norm.weight", NORM)):
+    layers = ((f"layers.{layer}.mlp.all", LAYERS // 2) for layer in range(2))
+    for name, elements in (("embed_tokens.weight", rows * 256), *layers, ("norm.weight", NORM)):
         yield Tensor(f"model.{name}", kind, elements, bytes_each * elements)
     if head:
         yield Tensor("lm_head.weight", kind, rows * 256, bytes_each * rows * 256)
@@ -108,8 +109,9 @@ def test_prediction_layers_are_kept_apart(shelf: Shelf) -> None:
     config = entry(CatalogKind.MODEL, "deepseek-v3").facts["config"]
     extra = Tensor("model.layers.61.mlp.all", "F8_E4M3", 11_500_000_000, 11_500_000_000)
     main = Tensor("model.layers.60.mlp.all", "F8_E4M3", 673_150_611_808, 673_150_611_808)
+    others = [Tensor(f"model.layers.{layer}.norm", "F32", 0, 0) for layer in range(60)]
 
-    facts = imported(shelf, config, iter([main, extra]))
+    facts = imported(shelf, config, iter([*others, main, extra]))
 
     assert facts["checkpoint"]["weight_bytes"] == 673_150_611_808
     assert "11,500,000,000 bytes more, are kept apart" in facts["provenance"]["notes"]
@@ -125,7 +127,7 @@ def test_the_share_of_prediction_layers_is_taken_off_an_index(shelf: Shelf) -> N
 
 def test_a_gguf_file_is_of_the_type_it_says(shelf: Shelf) -> None:
     checkpoint = Checkpoint(LLAMA_8B, shelf)
-    checkpoint.add_tensors(iter([Tensor("blk.0.all", "Q4_K", 8_030_261_248, 4_912_898_304)]), "/gguf_header", "q4_k_m")
+    checkpoint.add_tensors(iter([Tensor("all", "Q4_K", 8_030_261_248, 4_912_898_304)]), "/gguf_header", "q4_k_m")
     facts = checkpoint.facts(NAMING)
 
     assert (facts["checkpoint"]["dtype"], facts["checkpoint"]["weight_bytes"]) == ("q4_k_m", 4_912_898_304)
@@ -133,7 +135,7 @@ def test_a_gguf_file_is_of_the_type_it_says(shelf: Shelf) -> None:
 
 def test_a_gguf_file_of_a_type_without_name_is_of_what_most_of_it_is(shelf: Shelf) -> None:
     checkpoint = Checkpoint(LLAMA_8B, shelf)
-    checkpoint.add_tensors(iter([Tensor("blk.0.all", "Q6_K", 8_030_261_248, 6_590_000_000)]), "/gguf_header")
+    checkpoint.add_tensors(iter([Tensor("all", "Q6_K", 8_030_261_248, 6_590_000_000)]), "/gguf_header")
 
     assert checkpoint.facts(NAMING)["checkpoint"]["dtype"] == "q6_k"
 
@@ -155,3 +157,11 @@ def test_a_config_that_cannot_be_is_refused_by_its_field(shelf: Shelf) -> None:
         imported(shelf, {**TINY, "num_hidden_layers": 0})
 
     assert caught.value.faults[0].pointer == "/config/num_hidden_layers"
+
+
+@pytest.mark.parametrize("prefix", ["model.layers", "blk"])
+def test_a_header_without_some_of_the_layers_is_refused(shelf: Shelf, prefix: str) -> None:
+    lacking = (Tensor(t.name.replace("model.layers", prefix), t.type, t.elements, t.bytes) for t in tensors())
+
+    with pytest.raises(ValidationError, match="nothing of 1 of 2 layers, the first of them 1"):
+        imported(shelf, TINY, (tensor for tensor in lacking if ".1." not in tensor.name))

@@ -36,7 +36,8 @@ class TensorTable:
     """What the tensors of a checkpoint come to.
 
     `loaded_bytes` are all but the multi-token-prediction layers', which engines load for speculation alone;
-    `head_bytes` those of an output head stored as a tensor of its own. `file_type` is a GGUF file's own word for it.
+    `head_bytes` those of an output head stored as a tensor of its own. `layers` are the indices that names of decoder
+    layers bear. `file_type` is a GGUF file's own word for it.
     """
 
     loaded_bytes: int = 0
@@ -44,6 +45,7 @@ class TensorTable:
     head_bytes: int = 0
     tensors: int = 0
     bytes_by_type: dict[str, int] = field(default_factory=dict)
+    layers: set[int] = field(default_factory=set)
     file_type: str | None = None
 
     def main_type(self) -> str | None:
@@ -61,6 +63,9 @@ def gathered(
     table = table or TensorTable()
     for tensor in tensors:
         table.tensors += 1
+        own = _OWN_LAYER.match(tensor.name)
+        if own:
+            table.layers.add(int(own[1]))
         if predicts and is_prediction(tensor.name, layers):
             table.prediction_bytes += tensor.bytes
         else:
