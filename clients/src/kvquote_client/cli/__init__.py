@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kvquote_client import __version__
@@ -18,6 +16,7 @@ from kvquote_client.cli.codes import FAULT, INTERRUPTED, NO_ANSWER, PIPE_CLOSED,
 from kvquote_client.cli.commands import DEFAULT_URL, asked_for
 from kvquote_client.cli.output import Output, complain
 from kvquote_client.errors import InvalidInput, KvquoteError, NotAllowed, Refused, Unavailable
+from kvquote_client.streams import open_streams, write_no_more
 
 if TYPE_CHECKING:
     import argparse
@@ -30,38 +29,24 @@ _WAY_OUT: Final = "\n  --url or KVQUOTE_URL names a service, --local needs none"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and say how it ended."""
-    _open_streams()
+    open_streams()
     try:
         status = _run(list(sys.argv[1:] if arguments is None else arguments))
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read has seen enough.
-        _write_no_more()
+        write_no_more()
         return PIPE_CLOSED
     except KeyboardInterrupt:
         return INTERRUPTED
     except OSError as error:
-        _write_no_more()
+        write_no_more()
         return _complain(f"cannot write: {error.strerror or error}", NO_ANSWER)
     except Exception as error:
         if os.environ.get("KVQUOTE_DEBUG"):
             raise
         return _complain(f"a fault of kvquote itself, KVQUOTE_DEBUG=1 shows where: {error!r}", FAULT)
     return status
-
-
-def _open_streams() -> None:
-    """A stream that whoever started this has closed goes nowhere; a character that one cannot write becomes a `?`."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - as long as the process
-        with suppress(AttributeError):
-            getattr(sys, name).reconfigure(errors="replace")
-
-
-def _write_no_more() -> None:
-    """What is left would be written as Python ends, with a complaint that it cannot be."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(words: list[str]) -> int:

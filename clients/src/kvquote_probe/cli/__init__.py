@@ -10,9 +10,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
 
+from kvquote_client.streams import open_streams, write_no_more
 from kvquote_probe.cli.codes import Code
 from kvquote_probe.cli.interrupts import Interrupts, Stopped
 from kvquote_probe.cli.running import Run, say
@@ -28,7 +27,7 @@ _WITHOUT_TORCH = frozenset({ENGINE.name, UPLOAD, STATUS})
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and say how it ended."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    _open_streams()
+    open_streams()
     interrupts = Interrupts()
     try:
         with interrupts.heard():
@@ -40,10 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return stopped.status
     except BrokenPipeError:
         # Whoever read has seen enough.
-        _write_no_more()
+        write_no_more()
         return _PIPE_CLOSED
     except OSError as error:
-        _write_no_more()
+        write_no_more()
         say(f"cannot write: {error.strerror or error}")
         return Code.SPOOL
     except Exception as error:
@@ -51,20 +50,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         say(f"a fault of kvquote-probe itself, KVQUOTE_DEBUG=1 shows where: {error!r}")
         return Code.FAULT
-
-
-def _open_streams() -> None:
-    """A stream that whoever started this has closed goes nowhere; a character that one cannot write becomes a `?`."""
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - as long as the process
-        with suppress(AttributeError):
-            getattr(sys, name).reconfigure(errors="replace")
-
-
-def _write_no_more() -> None:
-    """At exit Python would flush once more, and complain."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(words: Sequence[str], interrupts: Interrupts) -> int:

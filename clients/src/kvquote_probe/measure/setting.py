@@ -63,12 +63,17 @@ def whole_numbers(text: str) -> list[int]:
         raise ArgumentTypeError(f"{text!r} is no list of whole numbers such as 1,8,32") from None
 
 
+def _number(text: str) -> float:
+    """What a text says; what is no number is outside every range."""
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
 def seconds(text: str) -> float:
     """A time from 0 to a day."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
+    number = _number(text)
     if not 0 <= number <= _LONGEST_SECONDS:
         raise ArgumentTypeError(f"{text!r} is no number of seconds up to a day")
     return number
@@ -76,10 +81,7 @@ def seconds(text: str) -> float:
 
 def amount(text: str) -> float:
     """A number from 0 on."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
+    number = _number(text)
     if not 0 <= number < float("inf"):
         raise ArgumentTypeError(f"{text!r} is no number from 0 on")
     return number
@@ -87,10 +89,7 @@ def amount(text: str) -> float:
 
 def share(text: str) -> float:
     """A number above 0 and at most 1."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
+    number = _number(text)
     if not 0 < number <= 1:
         raise ArgumentTypeError(f"{text!r} is no share: above 0 and at most 1")
     return number
