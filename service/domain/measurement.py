@@ -37,6 +37,8 @@ _AHEAD = timedelta(hours=24)
 """Further in the future no clock of a fleet is by accident of time zones; 25 h must be caught (reliability B3, 58)."""
 
 _LONGEST_DETAIL = 200
+_STANDINGS_KEPT = 1024
+_Parts = tuple[object, object, object]
 _WITH_MODEL = frozenset({"kv_allocation", "batch_ceiling", "decode_step", "prefill", "engine_capacity"})
 # What readers of configs may fail with on a document that nobody checked.
 _UNREADABLE = (QuoteError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError)
@@ -83,7 +85,7 @@ class Judgement(NamedTuple):
 class Lookups:
     """What rows name, looked up in one catalog and remembered: an upload names the same few things a thousand times."""
 
-    __slots__ = ("_catalog", "_kept", "_made", "distrust")
+    __slots__ = ("_catalog", "_kept", "_made", "_standings", "distrust")
 
     def __init__(self, catalog: Catalog, distrust: Distrust = NOBODY_DISTRUSTED) -> None:
         """Begin with nothing looked up."""
@@ -91,6 +93,7 @@ class Lookups:
         self._catalog = catalog
         self._kept: dict[tuple[str, str], Any] = {}
         self._made: dict[Hashable, Any] = {}
+        self._standings: dict[tuple[str, int, int, int], tuple[_Parts, Standing]] = {}
 
     @property
     def revision(self) -> int:
@@ -126,6 +129,20 @@ class Lookups:
         key = repr((row.get("software"), row["setup"]))
         found: Mapping[str, Any] | Doubt = self._keep("command", key, lambda: spelled_out(row, self._catalog))
         return found if isinstance(found, Doubt) else {**row, "setup": found["setup"], "software": found["software"]}
+
+    def standing(self, row: Mapping[str, Any]) -> Standing:
+        """What the row says of where it was measured, found once for rows that share those parts.
+
+        Told by the parts' identity, which costs nothing: they are kept, so that no other object takes their place.
+        """
+        parts = row.get("gpu"), row.get("software"), row.get("setup")
+        key = (row["kind"], id(parts[0]), id(parts[1]), id(parts[2]))
+        found = self._standings.get(key)
+        if found is None:
+            if len(self._standings) >= _STANDINGS_KEPT:
+                self._standings.clear()
+            found = self._standings[key] = (parts, _standing(row, self))
+        return found[1]
 
     def format(self, name: str) -> NumberFormat | Doubt:
         """The number format, or why there is none."""
@@ -174,25 +191,51 @@ def measured_at(row: Mapping[str, Any]) -> datetime:
 
 def judge(row: Mapping[str, Any], received_at: datetime, lookups: Lookups, token_id: str = "") -> Judgement:
     """What a valid row that came with that token is taken for by the catalog of `lookups`."""
+    standing = lookups.standing(row)
+    distrusted = lookups.distrust.against(row.get("probe_id") or "", token_id, received_at)
+    wrong = distrusted or _impossible(row, received_at, standing, lookups)
+    if wrong is not None:
+        return Judgement(Verdict.QUARANTINED, wrong, *standing.ids)
+    if standing.doubt is not None:
+        return Judgement(Verdict.UNMATCHED, standing.doubt, *standing.ids)
+    note = None if standing.gpu else "A run on the CPU: kept, never learned from."
+    return Judgement(Verdict.ACCEPTED, note, *standing.ids)
+
+
+class Standing(NamedTuple):
+    """Where a row was measured, whatever its values are: its device and its model, None where it is about none.
+
+    `heard` has the fields that its command stands for, where it has one; `contradiction` is what its parts say against
+    each other, and `doubt` what the catalog or this release would have to learn first.
+    """
+
+    gpu: Gpu | None
+    model: Model | None
+    heard: Mapping[str, Any] | None
+    ids: tuple[str | None, str | None]
+    contradiction: str | None
+    doubt: str | None
+
+
+def _standing(row: Mapping[str, Any], lookups: Lookups) -> Standing:
     heard = lookups.spelled_out(row) if row["kind"] in _WITH_MODEL else row
     gpu = _gpu(row, lookups)
     model: Model | Doubt | None
     if isinstance(heard, Doubt):
         model = Doubt(f"Its command: {heard.detail}"[:_LONGEST_DETAIL])
+        said: Mapping[str, Any] = row
     else:
-        row, model = heard, _model(heard, lookups)
+        said, model = heard, _model(heard, lookups)
     device = None if isinstance(gpu, Doubt) else gpu
     shape = None if isinstance(model, Doubt) else model
-    ids = (device.id if device else None), (shape.id if shape else None)
-    distrusted = lookups.distrust.against(row.get("probe_id") or "", token_id, received_at)
-    wrong = distrusted or _impossible(row, received_at, device, shape, lookups)
-    if wrong is not None:
-        return Judgement(Verdict.QUARANTINED, wrong, *ids)
-    doubt = _doubt(row, gpu, model, lookups)
-    if doubt is not None:
-        return Judgement(Verdict.UNMATCHED, doubt, *ids)
-    note = None if device else "A run on the CPU: kept, never learned from."
-    return Judgement(Verdict.ACCEPTED, note, *ids)
+    return Standing(
+        gpu=device,
+        model=shape,
+        heard=None if said is row else said,
+        ids=((device.id if device else None), (shape.id if shape else None)),
+        contradiction=None if device is None else _contradictory(said, device, lookups),
+        doubt=_doubt(said, gpu, model, lookups),
+    )
 
 
 def _gpu(row: Mapping[str, Any], lookups: Lookups) -> Gpu | Doubt | None:
@@ -227,18 +270,16 @@ def _formats(row: Mapping[str, Any], lookups: Lookups) -> list[NumberFormat | Do
     return [lookups.format(name) for name in names if name not in {None, "auto"}]
 
 
-def _impossible(
-    row: Mapping[str, Any], received_at: datetime, gpu: Gpu | None, model: Model | None, lookups: Lookups
-) -> str | None:
+def _impossible(row: Mapping[str, Any], received_at: datetime, standing: Standing, lookups: Lookups) -> str | None:
     """Why this cannot have been measured; None where nothing speaks against it."""
     if measured_at(row) > received_at + _AHEAD:
         return "measured_at lies more than a day ahead of the time of arrival."
-    if gpu is None:
-        return None
-    wrong = impossible_memory(gpu, row) or _contradictory(row, gpu, lookups)
+    gpu, model, heard = standing[:3]
     check = CHECKS.get(row["kind"])
-    if wrong is not None or check is None or (row["kind"] in _WITH_MODEL and model is None):
-        return wrong
+    if gpu is None or standing.contradiction or check is None or (model is None and row["kind"] in _WITH_MODEL):
+        return standing.contradiction
+    if heard is not None:
+        row = {**row, "setup": heard["setup"], "software": heard["software"]}
     try:
         return check(Bench(gpu, model, row, lookups))
     except QuoteError as error:
@@ -249,7 +290,10 @@ def _impossible(
 
 
 def _contradictory(row: Mapping[str, Any], gpu: Gpu, lookups: Lookups) -> str | None:
-    """What a row's setup says otherwise than its device or its software: which of the two it was is not known."""
+    """What a row says of its device that it cannot have, or otherwise in its setup than in its device or software."""
+    wrong = impossible_memory(gpu, row)
+    if wrong is not None:
+        return wrong
     setup, engine = row.get("setup") or {}, (row.get("software") or {}).get("engine")
     asked = setup.get("engine")
     if asked and engine and _spelled_alike(asked) != _spelled_alike(engine):

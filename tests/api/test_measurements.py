@@ -91,6 +91,15 @@ def test_rows_of_one_upload_are_read_apart_where_parts_are_only_equal_to_python(
     assert verdicts(lab.upload(*rows)) == ["accepted", "rejected"][::order]
 
 
+@pytest.mark.parametrize("part", ["gpu", "kind", "probe_id", "measured_at"])
+def test_a_text_that_looks_like_what_another_row_has_is_none(lab: Lab, part: str) -> None:
+    good = row()
+
+    assert verdicts(lab.upload(good, row(**{part: str(good[part]), "id": 1}))) == ["accepted", "rejected"]
+    assert verdicts(lab.upload(row(), row(**{part: repr(good[part])}))) == ["accepted", "rejected"]
+    assert verdicts(lab.upload(row(), row(**{part: [good[part]]}))) == ["accepted", "rejected"]
+
+
 ANY_JSON = strategies.recursive(
     strategies.none() | strategies.booleans() | strategies.integers() | strategies.floats() | strategies.text(),
     lambda inner: strategies.lists(inner, max_size=4) | strategies.dictionaries(strategies.text(), inner, max_size=4),

@@ -101,6 +101,35 @@ def test_a_unit_off_by_8_or_1024_is_quarantined(kind: str, name: str, honest: fl
     assert verdict(kind, {name: honest * factor}, LLAMA) is Verdict.QUARANTINED
 
 
+def test_rows_that_share_their_parts_are_told_apart_by_those_that_they_do_not() -> None:
+    lookups, gpu, other = Lookups(CATALOG), {"name": H100}, {"name": "RTX 9090"}
+    setup = {"model": "nobody-7b"}
+    rows = [
+        row("kv_allocation", {"bytes_per_token": 524_288}, LLAMA, gpu=gpu),
+        row("kv_allocation", {"bytes_per_token": 52_428}, LLAMA, gpu=gpu),
+        row("kv_allocation", {"bytes_per_token": 524_288}, LLAMA, gpu=other),
+        row("kv_allocation", {"bytes_per_token": 524_288}, setup, gpu=gpu),
+        row("device_memory", {"total_bytes": TOTAL}, setup, gpu=gpu),
+    ]
+
+    together = [judge(one, NOW, lookups) for one in rows]
+
+    assert together == [judged(one) for one in rows]
+    assert [one.verdict.value for one in together] == [
+        *("accepted", "quarantined", "unmatched", "unmatched", "accepted"),
+    ]
+
+
+def test_parts_that_are_gone_are_not_taken_for_others_in_their_place() -> None:
+    """Python gives a new object the identity of one that nobody holds any more."""
+    lookups = Lookups(CATALOG)
+    names = [H100, "RTX 9090"] * 50
+
+    found = [judge(row("power", {"watts": 1}, gpu={"name": name}), NOW, lookups).gpu_id for name in names]
+
+    assert found == [H100, None] * 50
+
+
 def test_the_reason_names_the_unit_that_was_perhaps_meant() -> None:
     assert "1,024" in (judged(row("device_memory", {"total_bytes": TOTAL // 1024})).detail or "")
     assert "bits" in (judged(row("memory_bandwidth", {"bytes_per_second": 2.9e12 * 8})).detail or "")

@@ -202,3 +202,19 @@ def test_a_repeat_writes_no_row(store: MeasurementStore, sessions: sessionmaker[
 
     assert (first, list(again)) == ({}, [UUID(sent["id"])])
     assert by_verdict(sessions) == {"accepted": 1}
+
+
+def test_of_rows_that_arrive_twice_at_once_only_the_new_ones_are_counted(
+    store: MeasurementStore, sessions: sessionmaker[Session], catalog: Snapshot
+) -> None:
+    first, second, third = row(), unmatched_row(), row()
+    store.add(upload(catalog, first, second), catalog)
+
+    # Judged as new, since nobody had stored them when it was looked.
+    late = store.add(upload(catalog, third, second, first), catalog)
+
+    assert set(late) == {UUID(first["id"]), UUID(second["id"])}
+    with sessions() as session:
+        probe = session.scalars(select(MeasurementProbe)).one()
+        assert (probe.accepted, probe.unmatched, probe.quarantined) == (2, 1, 0)
+    assert by_verdict(sessions) == {"accepted": 2, "unmatched": 1}
