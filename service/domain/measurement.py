@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from service.domain.question import Catalog
     from service.domain.trust import Distrust
 
-RULES = 4
+RULES = 5
 """Counts up when the checks change: what was stored before is then judged again."""
 
 CPU = "cpu"
@@ -291,7 +291,7 @@ def _impossible(row: Mapping[str, Any], received_at: datetime, standing: Standin
 
 def _contradictory(row: Mapping[str, Any], gpu: Gpu, lookups: Lookups) -> str | None:
     """What a row says of its device that it cannot have, or otherwise in its setup than in its device or software."""
-    wrong = impossible_memory(gpu, row)
+    wrong = impossible_memory(gpu, row) or _too_few_devices(row)
     if wrong is not None:
         return wrong
     setup, engine = row.get("setup") or {}, (row.get("software") or {}).get("engine")
@@ -302,6 +302,21 @@ def _contradictory(row: Mapping[str, Any], gpu: Gpu, lookups: Lookups) -> str | 
     if isinstance(other, Doubt) or other.id == gpu.id:
         return None
     return f"setup.gpu {setup['gpu']} is another device than gpu.name, {gpu.id}."
+
+
+def _too_few_devices(row: Mapping[str, Any]) -> str | None:
+    """Fewer devices than one replica of the setup is split over; more may stand beside it, idle or for others."""
+    count, setup = (row.get("gpu") or {}).get("count"), row.get("setup") or {}
+    # Each rank of an all-reduce may tell of its own card.
+    if count is None or row["kind"] == "all_reduce":
+        return None
+    tensor, stages = setup.get("tensor_parallel"), setup.get("pipeline_parallel")
+    if tensor is None and stages is None and setup.get("data_parallel") is None:
+        tensor = setup.get("gpu_count")
+    needed = (tensor or 1) * (stages or 1)
+    if count >= needed:
+        return None
+    return f"gpu.count {count} contradicts setup: one replica is split over {needed}, counted over all its machines."
 
 
 def _spelled_alike(engine: str) -> str:
