@@ -7,7 +7,7 @@ them changes.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum, unique
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,12 +16,14 @@ from service.domain.measurement_checks import CHECKS
 from service.domain.measurement_physics import Bench, Doubt, impossible_memory
 from service.domain.model import from_config
 from service.domain.row_commands import command_of, spelled_out
+from service.domain.scopes import NO_ENGINE
 from service.domain.trust import NOBODY_DISTRUSTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
     from service.domain.gpu import Gpu
+    from service.domain.measurement_limits import Limits
     from service.domain.model import Model
     from service.domain.precision import NumberFormat
     from service.domain.question import Catalog
@@ -33,10 +35,8 @@ RULES = 5
 CPU = "cpu"
 """The device of a run without a GPU: kept, never learned from."""
 
-_AHEAD = timedelta(hours=24)
-"""Further in the future no clock of a fleet is by accident of time zones; 25 h must be caught (reliability B3, 58)."""
-
 _LONGEST_DETAIL = 200
+_HOUR_SECONDS = 3600
 _STANDINGS_KEPT = 1024
 _Parts = tuple[object, object, object]
 _WITH_MODEL = frozenset({"kv_allocation", "batch_ceiling", "decode_step", "prefill", "engine_capacity"})
@@ -80,6 +80,9 @@ class Judgement(NamedTuple):
     detail: str | None
     gpu_id: str | None
     model_id: str | None
+
+
+_NO_LIMITS = Doubt("The catalog does not say what may be believed of measurements: kvquote-server catalog load.")
 
 
 class Lookups:
@@ -129,6 +132,16 @@ class Lookups:
         key = repr((row.get("software"), row["setup"]))
         found: Mapping[str, Any] | Doubt = self._keep("command", key, lambda: spelled_out(row, self._catalog))
         return found if isinstance(found, Doubt) else {**row, "setup": found["setup"], "software": found["software"]}
+
+    @property
+    def limits(self) -> Limits | Doubt:
+        """What may be believed, or why the catalog does not say: one of before this release had none."""
+        found: Limits | Doubt = self._keep("engine", NO_ENGINE, self._find_limits)
+        return found
+
+    def _find_limits(self) -> Limits | Doubt:
+        found: Limits | None = getattr(self._catalog.engine(NO_ENGINE), "limits", None)
+        return found or _NO_LIMITS
 
     def standing(self, row: Mapping[str, Any]) -> Standing:
         """What the row says of where it was measured, found once for rows that share those parts.
@@ -258,7 +271,7 @@ def _doubt(
     """What the catalog, or this release, would have to learn first."""
     if row["kind"] not in KINDS:
         return f"There is no kind {row['kind']!r} here yet."
-    for found in (gpu, model if row["kind"] in _WITH_MODEL else None, *_formats(row, lookups)):
+    for found in (lookups.limits, gpu, model if row["kind"] in _WITH_MODEL else None, *_formats(row, lookups)):
         if isinstance(found, Doubt):
             return found.detail
     return None
@@ -272,8 +285,12 @@ def _formats(row: Mapping[str, Any], lookups: Lookups) -> list[NumberFormat | Do
 
 def _impossible(row: Mapping[str, Any], received_at: datetime, standing: Standing, lookups: Lookups) -> str | None:
     """Why this cannot have been measured; None where nothing speaks against it."""
-    if measured_at(row) > received_at + _AHEAD:
-        return "measured_at lies more than a day ahead of the time of arrival."
+    limits = lookups.limits
+    if isinstance(limits, Doubt):
+        return None
+    if (measured_at(row) - received_at).total_seconds() > limits.clock_ahead_seconds:
+        hours = limits.clock_ahead_seconds / _HOUR_SECONDS
+        return f"measured_at lies more than {hours:g} hours ahead of the time of arrival."
     gpu, model, heard = standing[:3]
     check = CHECKS.get(row["kind"])
     if gpu is None or standing.contradiction or check is None or (model is None and row["kind"] in _WITH_MODEL):
@@ -281,7 +298,7 @@ def _impossible(row: Mapping[str, Any], received_at: datetime, standing: Standin
     if heard is not None:
         row = {**row, "setup": heard["setup"], "software": heard["software"]}
     try:
-        return check(Bench(gpu, model, row, lookups))
+        return check(Bench(gpu, model, row, lookups, limits))
     except QuoteError as error:
         # A layout that the model cannot have.
         return error.detail
@@ -291,7 +308,9 @@ def _impossible(row: Mapping[str, Any], received_at: datetime, standing: Standin
 
 def _contradictory(row: Mapping[str, Any], gpu: Gpu, lookups: Lookups) -> str | None:
     """What a row says of its device that it cannot have, or otherwise in its setup than in its device or software."""
-    wrong = impossible_memory(gpu, row) or _too_few_devices(row)
+    limits = lookups.limits
+    wrong = None if isinstance(limits, Doubt) else impossible_memory(gpu, row, limits)
+    wrong = wrong or _too_few_devices(row)
     if wrong is not None:
         return wrong
     setup, engine = row.get("setup") or {}, (row.get("software") or {}).get("engine")

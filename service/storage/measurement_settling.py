@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.domain.catalog import CatalogKind
 from service.domain.measurement import RULES, Judgement, Lookups, judge
+from service.domain.scopes import NO_ENGINE
 from service.storage.database import read_session, write_session
 from service.storage.measurement_writes import JUDGING_LOCK
 from service.storage.snapshot import Snapshot
@@ -63,7 +64,9 @@ def _mark_names(session: Session, state: MeasurementState | None, snapshot: Snap
     since = state.catalog_revision if state else 0
     # Any model's cache may be kept in a format that changed, and be served by a command of an engine that did.
     all_models = any(_changed_since(snapshot, kind, since) for kind in (CatalogKind.DTYPE, CatalogKind.ENGINE))
-    everything = state is None or state.rules != RULES
+    # What may be believed of measurements stands in the entry of the textbook engine.
+    limits = snapshot.by_id(CatalogKind.ENGINE, NO_ENGINE)
+    everything = state is None or state.rules != RULES or (limits is not None and limits.revision > since)
     for name in session.scalars(select(MeasurementName)):
         entry_id, entry_revision = leads_to(snapshot, name.kind, name.name)
         moved = (entry_id, entry_revision) != (name.entry_id, name.entry_revision) or name.name == UNHEARD
