@@ -18,28 +18,10 @@ from service.api.schemas.fields import (
 )
 from service.api.schemas.question import TrafficQuestion
 from service.domain.errors import nearest
+from service.domain.private_words import is_place, private_in_command
 
 MOST_SAMPLES = 200
 _EXACT = limits.MAX_EXACT_INTEGER
-# Absolute, relative and home paths, drives and URLs, wherever in a text they begin; a hub id is none of them.
-_leaks = re.compile(r"(?:^|[\s=\"',:])(?:~|\.{1,2})?/\S|(?:^|[\s=\"'])[A-Za-z]:\\|\\\\|://").search
-
-
-# A variable or a flag that hands over a secret, or a token by its form; `--tokenizer` and `--max-tokens` are none.
-_secrets = re.compile(
-    r"(?:^|[\s\"'=])(?:\w*_)?(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD)=(?=[^\s\"'])"
-    r"|(?:^|[\s\"',])-{1,2}(?:[\w-]*[-_])?(?:api[-_]key|hf[-_]token|auth[-_]token|password|secret)(?![\w-])"
-    r"|(?<!\w)(?:hf_[^\W_]{16}|sk-\w{16}|kvq_\w{8})",
-    re.ASCII,
-).search
-# What an engine listens on or joins, but for the addresses that every machine has.
-_EVERYBODY_S = r"(?!(?:0\.0\.0\.0|127\.0\.0\.1|localhost|\[?::1?\]?)(?::\d+)?(?:[\s\"',]|$))"
-_hosts = re.compile(
-    rf"(?:^|[\s\"',])--?(?!no-)(?:[\w-]*[-_])?(?:host|hostname|addr|address|ips?|rpc)[\s=\"',]+{_EVERYBODY_S}[^\s\"',-]"
-    rf"|(?:^|[\s\"'=])\w*(?:HOST|HOSTNAME|ADDR|_IP)={_EVERYBODY_S}[^\s\"']"
-    r"|(?<![\w.])(?!0\.0\.0\.0|127\.0\.0\.1)\d{1,3}(?:\.\d{1,3}){3}(?![\w.])",
-    re.ASCII,
-).search
 
 
 class Uuid(AskedField):
@@ -64,7 +46,7 @@ class Word(Name):
     def read(self, value: object) -> str:
         """Refuses what looks like a path or a URL besides what no name may hold."""
         text = super().read(value)
-        if _leaks(text):
+        if is_place(text):
             raise MisreadError("looks like a path or an address, which is not kept")
         return text
 
@@ -77,12 +59,9 @@ class PlainCommand(CommandLine):
     def read(self, value: object) -> str:
         """Refuses one that does."""
         text = super().read(value)
-        if _leaks(text):
-            raise MisreadError("names a path or an address, which is not kept: give its settings by name")
-        if _secrets(text):
-            raise MisreadError("holds a key, a token or a password, which is not kept: leave it out")
-        if _hosts(text):
-            raise MisreadError("names a machine, which is not kept: leave its flag out")
+        private = private_in_command(text)
+        if private is not None:
+            raise MisreadError(private)
         return text
 
 
@@ -210,7 +189,7 @@ class SetupConfig(AskedField):
 
 
 def _is_path(value: object) -> bool:
-    return isinstance(value, str) and _leaks(value) is not None
+    return isinstance(value, str) and is_place(value)
 
 
 def nullable(described: Properties) -> Properties:
