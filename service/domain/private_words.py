@@ -30,11 +30,16 @@ def is_place(text: str) -> bool:
     return _leaks(text) is not None
 
 
+def holds_secret(text: str) -> bool:
+    """Whether a text hands over a key, a token or a password."""
+    return _secrets(text) is not None
+
+
 def private_in_command(command: str) -> str | None:
     """Why a command line cannot be kept, as what follows its name in a sentence; None where it can."""
     if is_place(command):
         return "names a path or an address, which is not kept: give its settings by name"
-    if _secrets(command):
+    if holds_secret(command):
         return "holds a key, a token or a password, which is not kept: leave it out"
     if _hosts(command):
         return "names a machine, which is not kept: leave its flag out"

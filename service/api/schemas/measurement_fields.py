@@ -18,7 +18,7 @@ from service.api.schemas.fields import (
 )
 from service.api.schemas.question import TrafficQuestion
 from service.domain.errors import nearest
-from service.domain.private_words import is_place, private_in_command
+from service.domain.private_words import holds_secret, is_place, private_in_command
 
 MOST_SAMPLES = 200
 _EXACT = limits.MAX_EXACT_INTEGER
@@ -41,13 +41,15 @@ class Uuid(AskedField):
 
 
 class Word(Name):
-    """A short text that names no machine: no path and no address."""
+    """A short text that names no machine and hands over no secret: no path, no address and no key."""
 
     def read(self, value: object) -> str:
-        """Refuses what looks like a path or a URL besides what no name may hold."""
+        """Refuses what looks like a path, a URL or a key besides what no name may hold."""
         text = super().read(value)
         if is_place(text):
             raise MisreadError("looks like a path or an address, which is not kept")
+        if holds_secret(text):
+            raise MisreadError("looks like a key, a token or a password, which is not kept")
         return text
 
 
@@ -174,22 +176,36 @@ class Group(AskedField):
 
 
 class SetupConfig(AskedField):
-    """A published config.json, without the folder that it was loaded from."""
+    """A published config.json, without the folder that it was loaded from, paths and secrets, however deep."""
 
     _document = TrafficQuestion().fields["config"]
 
     def read(self, value: object) -> dict[str, object]:
         """Takes plain JSON."""
         config: dict[str, object] = self._document.read(value)  # type: ignore[attr-defined]  # an AskedField
-        return {name: inner for name, inner in config.items() if name != "_name_or_path" and not _is_path(inner)}
+        return _public(config)
 
     def described(self) -> Properties:
         """An open object."""
         return {"type": "object", "additionalProperties": True}
 
 
-def _is_path(value: object) -> bool:
-    return isinstance(value, str) and is_place(value)
+def _public(config: Mapping[str, object]) -> dict[str, object]:
+    """The same without what would tell whose it is; shapes are numbers and short words, which stay."""
+    kept = {name: inner for name, inner in config.items() if name != "_name_or_path" and not _is_private(inner)}
+    return {name: _public_inside(inner) for name, inner in kept.items()}
+
+
+def _public_inside(value: object) -> object:
+    if isinstance(value, dict):
+        return _public(value)
+    if isinstance(value, list):
+        return [_public_inside(inner) for inner in value if not _is_private(inner)]
+    return value
+
+
+def _is_private(value: object) -> bool:
+    return isinstance(value, str) and (is_place(value) or holds_secret(value))
 
 
 def nullable(described: Properties) -> Properties:
