@@ -29,9 +29,9 @@ class Catalog:
         self.format, self.engine = shelf.format, shelf.engine
         self._shelf = shelf
 
-    def gpu(self, name: str) -> Gpu:
+    def gpu(self, name: str, pointer: str = "/gpu") -> Gpu:
         if "9090" in name:
-            raise UnknownGpu.at("/gpu", f"The catalog has no GPU named {name!r}.")
+            raise UnknownGpu.at(pointer, f"The catalog has no GPU named {name!r}.")
         return self._shelf.gpu(name)
 
     def model(self, name: str) -> Model:
