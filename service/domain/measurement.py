@@ -332,7 +332,7 @@ def _too_few_devices(row: Mapping[str, Any]) -> str | None:
     tensor, stages = setup.get("tensor_parallel"), setup.get("pipeline_parallel")
     if tensor is None and stages is None and setup.get("data_parallel") is None:
         tensor = setup.get("gpu_count")
-    needed = (tensor or 1) * (stages or 1)
+    needed = max((tensor or 1) * (stages or 1), len(setup.get("gpus") or ()))
     if count >= needed:
         return None
     return f"gpu.count {count} contradicts setup: one replica is split over {needed}, counted over all its machines."

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from service.api.schemas.measurement_rows import SETUP
 from tests.api.asking import problem
 from tests.api.probing import Lab, impossible_row, invalid_row, new_lab, row, unmatched_row, verdicts
 
@@ -338,6 +339,13 @@ def test_no_text_hands_over_a_secret(lab: Lab, place: tuple[str, str]) -> None:
 
     assert [error["pointer"] for error in item["errors"]] == [f"/{part}/{name}"]
     assert "key" in item["errors"][0]["detail"]
+
+
+@pytest.mark.parametrize("name", [name for name, field in SETUP.known.items() if field.described()["type"] == "array"])
+def test_no_list_of_a_setup_holds_a_path(lab: Lab, name: str) -> None:
+    (item,) = lab.upload(row(setup={name: ["/home/jo/llama"]})).get_json()["items"]
+
+    assert [error["pointer"] for error in item["errors"]] == [f"/setup/{name}/0"]
 
 
 def test_clocks_that_count_nanoseconds_are_read_to_the_microsecond(lab: Lab) -> None:

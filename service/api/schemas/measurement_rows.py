@@ -11,7 +11,17 @@ from typing import Any, NamedTuple
 
 from service.api import limits
 from service.api.limits import Span
-from service.api.schemas.fields import AskedField, Choice, Flag, MisreadError, Moment, Name, Properties, WholeNumber
+from service.api.schemas.fields import (
+    AskedField,
+    Choice,
+    Flag,
+    ListOf,
+    MisreadError,
+    Moment,
+    Name,
+    Properties,
+    WholeNumber,
+)
 from service.api.schemas.measurement_fields import (
     AMOUNT,
     ANY_NUMBER,
@@ -103,7 +113,10 @@ def _setup() -> Group:
     """The names of a question; its texts without paths, its config without the folder it came from."""
     fields = {name: field for name, field in TrafficQuestion().fields.items() if isinstance(field, AskedField)}
     texts = {name: WORD for name, field in fields.items() if type(field) is Name}
-    return Group({**fields, **texts, "command": PlainCommand(), "config": SetupConfig()})
+    lists = {
+        name: ListOf(WORD) for name, field in fields.items() if type(field) is ListOf and type(field.entry) is Name
+    }
+    return Group({**fields, **texts, **lists, "command": PlainCommand(), "config": SetupConfig()})
 
 
 SETUP = _setup()
