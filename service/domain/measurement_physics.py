@@ -122,6 +122,9 @@ def above(name: str, value: float, limit: float, gpu: Gpu, what: str = "can hold
 
 def small_unit(name: str, value: float, expected: float, window: Window) -> str | None:
     """A figure that is far too small, and right once it is taken for another unit."""
+    if value * UNITS[0][0] > window.most * expected:
+        # Too large for the smallest of them, as nearly every figure is.
+        return None
     for factor, words in UNITS:
         if window.holds(value * factor / expected):
             return f"{name} is right only {factor:,} times as large: {words}?"
