@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _STARTS_FOR_ITS_MODEL = frozenset({"vllm", "sglang"})
 """Engines that start for the model's longest sequence where nothing says how long."""
 _SHOWN = 60
+_LONG_DASHES = ("\N{EN DASH}", "\N{EM DASH}", "\N{MINUS SIGN}")
+"""What word processors and web pages make of hyphens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,17 @@ def _instead(start: Started, catalog: Catalog) -> str:
             meaning.one(engine.flags.ollama[name], name, word.text)
     said = "".join(f", {name} {value}" for name, value in meaning.found.settings.items())
     return f" It runs llama.cpp: ask for engine llama.cpp{said}."
+
+
+def _not_known(part: str) -> str:
+    what = "the value" if part.startswith("<") else "what the shell would put"
+    return f"{part[:_SHOWN]} is not known here: write {what} in its place."
+
+
+def _stray(word: str, beside: str) -> str:
+    if word.startswith(_LONG_DASHES):
+        return f"{word[:_SHOWN]!r} begins with a long dash, which no program reads as a hyphen: write it with - or --."
+    return f"{word[:_SHOWN]!r} belongs to no flag{beside}: is a quote missing, or a flag before it?"
 
 
 class _Hearing:
@@ -156,7 +169,7 @@ class _Hearing:
         for part in self.unknown:
             if any(part in value for value in values):
                 found.wrong = [fault for fault in found.wrong if part not in fault.detail]
-                found.fail(f"{part[:_SHOWN]} is not known here: write what the shell would put in its place.")
+                found.fail(_not_known(part))
 
     def _model_word(self, others: list[str]) -> str | None:
         """The model as the command names it, by a flag or alone."""
@@ -164,14 +177,13 @@ class _Hearing:
         word: str | None = found.take("model")
         others = [other.strip() for other in others if other.strip()]
         spelling = found.said_by.pop("model", "the model")
+        unknown = [part for part in self.unknown if any(part in other for other in (*others, word or ""))]
+        for part in unknown:
+            found.fail(_not_known(part))
         strays = others if not self.engine.flags.style.positional else [w for w in others[:1] if word not in {None, w}]
-        for stray in (*strays, *others[1:])[:1]:
-            named = f" beside {spelling} {word[:_SHOWN]}" if word else ""
-            found.fail(f"{stray[:_SHOWN]!r} belongs to no flag{named}: is a quote missing, or a flag before it?")
+        for stray in () if unknown else (*strays, *others[1:])[:1]:
+            found.fail(_stray(stray, f" beside {spelling} {word[:_SHOWN]}" if word else ""))
         word = word or (others[0] if others else None)
-        for part in self.unknown:
-            if word and part in word:
-                found.fail(f"{part[:_SHOWN]} is not known here: write what the shell would put in its place.")
         known = bool({"model", "config"} & self.beside.keys()) or "_repository" in found.settings
         if word is None and not known:
             found.fail(f"{start.program} is given no model: name one in the command, or give model beside it.")
