@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from service.domain.commands.agreement import check_agreement
@@ -33,7 +33,8 @@ _LONG_DASHES = ("\N{EN DASH}", "\N{EM DASH}", "\N{MINUS SIGN}")
 class Heard:
     """A question after its command was read: `asked` has all names but `command`, `taken` the source of those it set.
 
-    `said` is what the answer shows of it, `said_by` the flag of each name.
+    `said` is what the answer shows of it, `said_by` the flag of each name. `fitted` is the flag that leaves the longest
+    sequence to what memory holds, empty where none does; `longer` says that it may be longer than the model's own.
     """
 
     text: str
@@ -43,6 +44,21 @@ class Heard:
     said_by: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    fitted: str = ""
+    longer: bool = False
+
+    def with_limit(self, tokens: int, note: str) -> Heard:
+        """The same with the longest sequence that memory holds, as the command has the engine choose it."""
+        name = "context_limit_tokens"
+        return replace(
+            self,
+            asked={**self.asked, name: tokens},
+            taken={**self.taken, name: "command"},
+            said={**self.said, "set": dict(sorted({**self.said["set"], name: tokens}.items()))},
+            said_by={**self.said_by, name: self.fitted},
+            notes=(*self.notes, note),
+            fitted="",
+        )
 
     def pointed(self, error: QuoteError) -> QuoteError:
         """A refusal of the answer with names that the command set pointing at it."""
@@ -116,7 +132,7 @@ class _Hearing:
         others = self._read()
         found.check()
         word = self._model_word(others)
-        settle(found, self.engine, self.version)
+        settle(found, self.engine, self.version, self.beside)
         check_devices(found, self.start, self.beside)
         self._see_devices()
         named = self._model(word)
@@ -251,18 +267,28 @@ class _Hearing:
             "set": {name: settings[name] for name in sorted(settings) if name != "engine"},
         }
         said_by = {name: flag for name, flag in found.said_by.items() if name in taken}
-        return Heard(self.text, asked, taken, said, said_by, tuple(found.notes), tuple(found.warnings))
+        notes, warnings = tuple(found.notes), tuple(found.warnings)
+        return Heard(self.text, asked, taken, said, said_by, notes, warnings, found.fitted, self._is_longer())
+
+    def _is_longer(self) -> bool:
+        """Whether a variable lets the engine start for more than the model's own length."""
+        word = self.start.variables.get(self.engine.flags.longer or "")
+        return word is not None and not word.expanded and word.text.strip().casefold() in {"1", "true", "yes", "on"}
 
     def _derive_lengths(self, asked: dict[str, Any], taken: dict[str, str], named: NamedModel | None) -> None:
-        """What follows for the lengths: sequences as long as the limit, a limit as long as the model's own."""
+        """What follows for the lengths where the command names none: the model's own, shared by slots.
+
+        A length that it does name is the longest sequence, which a question without a context asks for by itself.
+        """
         own, context = (named.model.context_tokens if named else None), asked.get("context_tokens")
         slots = asked.get("parallel_slots", 1)
-        if "context_limit_tokens" in asked:
-            if context is None:
-                asked["context_tokens"], taken["context_tokens"] = asked["context_limit_tokens"], "derived"
-        elif own and context is None and slots > 1:
+        if "context_limit_tokens" in asked or not own:
+            return
+        if context is None and slots > 1:
             asked["context_tokens"], taken["context_tokens"] = max(1, own // slots), "derived"
             self.found.notes.append(f"the model's own {own:,} tokens are shared by {slots} slots")
-        elif self.start.engine in _STARTS_FOR_ITS_MODEL and own and context and context < own:
+        elif self.start.engine in _STARTS_FOR_ITS_MODEL and context and context < own:
             asked["context_limit_tokens"], taken["context_limit_tokens"] = own, "derived"
-            self.found.notes.append(f"no longest sequence in the command: it starts for the model's own {own:,} tokens")
+            if not self.found.fitted:
+                note = f"no longest sequence in the command: it starts for the model's own {own:,} tokens"
+                self.found.notes.append(note)
