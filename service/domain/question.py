@@ -9,7 +9,7 @@ from service.domain.calibration import NOTHING_LEARNED
 from service.domain.commands import hear
 from service.domain.devices import alike, apart, are_apart, cards_of, listed_by, listed_count, rates
 from service.domain.echo import Echo
-from service.domain.engines.plain import ENGINES
+from service.domain.engines.plain import ENGINES, PlainEngine
 from service.domain.errors import Fault, NotSupported, QuoteError, UnknownArchitecture, ValidationError, nearest
 from service.domain.model import Model, from_config
 from service.domain.naming import NamedModel
@@ -133,7 +133,11 @@ def resolve(asked: Mapping[str, Any], catalog: Catalog, read: NamedModel | None 
     """
     if "command" not in asked:
         return _resolved(asked, catalog, read)
-    heard = hear(asked, catalog)
+    return resolve_heard(hear(asked, catalog), catalog, read)
+
+
+def resolve_heard(heard: Heard, catalog: Catalog, read: NamedModel | None = None) -> Question:
+    """As `resolve`, of a question whose command was read already."""
     try:
         question = _resolved(heard.asked, catalog, read, heard)
     except QuoteError as error:
@@ -146,6 +150,7 @@ def resolve(asked: Mapping[str, Any], catalog: Catalog, read: NamedModel | None 
 def _resolved(
     asked: Mapping[str, Any], catalog: Catalog, read: NamedModel | None, heard: Heard | None = None
 ) -> Question:
+    asked = _spelt(asked)
     echo = Echo(asked, heard)
     engine = _engine(echo, catalog)
     _check_given(asked)
@@ -158,7 +163,9 @@ def _resolved(
     check_layout(layout, model.architecture)
     defaults = engine.release_defaults(asked)
     weights, cache = _formats(echo, named, gpu, engine, catalog)
-    context, limit, prefix = _lengths(echo, model, warnings)
+    context, limit, prefix = _lengths(echo, model)
+    if model.context_tokens and limit > model.context_tokens:
+        warnings.append(_longer(limit, model, engine, heard))
     calibration = catalog.calibration if echo.take("calibration", "auto") == "auto" else NOTHING_LEARNED
     if are_apart(asked, cards):
         kinds = cards or (gpu,) * (listed_count(asked) or 0)
@@ -188,6 +195,12 @@ def _resolved(
         devices=devices,
     )
     return teach(question) if calibration.values else question
+
+
+def _spelt(asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The question with methods of drafting as the catalog writes them: engines write EAGLE and NEXTN too."""
+    method = asked.get("speculative_method")
+    return asked if method is None else {**asked, "speculative_method": method.casefold()}
 
 
 def _engine(echo: Echo, catalog: Catalog) -> Engine:
@@ -334,7 +347,7 @@ def _canonical(name: str | None, catalog: Catalog) -> str | None:
     return None if name is None else catalog.format(name).name
 
 
-def _lengths(echo: Echo, model: Model, warnings: list[str]) -> tuple[int, int, int]:
+def _lengths(echo: Echo, model: Model) -> tuple[int, int, int]:
     own = model.context_tokens
     asked = echo.asked.get("context_limit_tokens")
     if asked is not None and (own is None or asked < own):
@@ -354,9 +367,16 @@ def _lengths(echo: Echo, model: Model, warnings: list[str]) -> tuple[int, int, i
             f"shared_prefix_tokens {prefix} must be below context_tokens {context}: a sequence adds at least a token."
         )
         raise ValidationError(Fault("/shared_prefix_tokens", detail))
-    if own and limit > own:
-        warnings.append(f"{limit:,} tokens are more than the {own:,} that {model.name} was published for.")
     return context, limit, prefix
+
+
+def _longer(limit: int, model: Model, engine: Engine, heard: Heard | None) -> str:
+    """What to say of sequences longer than the model's own: whether memory holds them is all that is quoted."""
+    said = f"{limit:,} tokens are more than the {model.context_tokens:,} that {model.name} was published for"
+    variable = None if isinstance(engine, PlainEngine) else engine.flags.longer
+    if variable is None or (heard is not None and heard.longer):
+        return f"{said}."
+    return f"{said}: {engine.name} does not start for them unless {variable}=1 is set, whatever memory holds."
 
 
 def _overrides(echo: Echo, model: Model) -> tuple[int | None, int | None]:
