@@ -159,6 +159,15 @@ BY_LIMIT: dict[str, tuple[dict[str, object], dict[str, Any]]] = {
     "gather": ({"least_gather": 0.7}, row("memory_bandwidth", {"bytes_per_second": 2e12, "access": "gather"})),
     "matmul": ({"least_matmul": 0.9}, row("matmul_rate", {"flops_per_second": 8e14, "dtype": "bf16"})),
     "pool": ({"least_pool_bytes": 2**40}, row("engine_capacity", {"kv_cache_bytes": 2**35}, LLAMA)),
+    "mixed": (
+        {"least_mixed_bits": 8},
+        row("decode_step", {"seconds": 0.0015}, {**LLAMA, "weight_dtype": "q4_k_m"}),
+    ),
+    "guesses": (
+        {"most_guessed_tokens": 1},
+        row("decode_step", {"seconds": 0.001}, {**LLAMA, "speculative_method": "eagle"}),
+    ),
+    "cache speed": ({"cache_speed": 1.0}, row("all_reduce", {"bytes": 2**20, "ranks": 8, "seconds": 1e-7})),
     "slow steps": ({"slow_seconds": 0.01, "slow_read": 0.9}, row("decode_step", {"seconds": 0.02}, LLAMA)),
     "slow prefills": (
         {"slow_seconds": 0.01, "slow_work": 0.9},
@@ -316,6 +325,22 @@ def test_a_batch_whose_cache_exceeds_the_memory_did_not_pass() -> None:
     )
 
 
+@pytest.mark.parametrize("setup", [{}, {"context_tokens": 4096, "shared_prefix_tokens": 4096}])
+def test_no_sequence_takes_less_than_a_token_however_much_it_shares(setup: dict[str, Any]) -> None:
+    assert verdict("batch_ceiling", {"passed_sequences": 100_000}, {**LLAMA, **setup}) is Verdict.ACCEPTED
+    assert verdict("batch_ceiling", {"passed_sequences": 1_000_000}, {**LLAMA, **setup}) is Verdict.QUARANTINED
+
+
+@pytest.mark.parametrize("name", ["decode_context_parallel", "attention_data_parallel"])
+def test_a_cache_that_is_split_beside_its_heads_is_bound_by_the_device_too(name: str) -> None:
+    setup = {**LLAMA, "tensor_parallel": 2, name: 2}
+
+    assert verdict("kv_allocation", {"bytes_per_token": 131_072}, setup) is Verdict.ACCEPTED
+    assert verdict("kv_allocation", {"bytes_per_token": 1e12}, setup) is Verdict.QUARANTINED
+    assert verdict("engine_capacity", {"kv_capacity_tokens": 500_000}, setup) is Verdict.ACCEPTED
+    assert verdict("engine_capacity", {"kv_capacity_tokens": 1_000_000}, setup) is Verdict.QUARANTINED
+
+
 def test_an_engines_parts_fit_the_device() -> None:
     parts = {"kv_capacity_tokens": 112_000, "kv_cache_bytes": 112_000 * 524_288, "weight_bytes": 13_476_831_232}
 
@@ -353,6 +378,28 @@ def test_a_step_that_guesses_tokens_may_be_faster() -> None:
     assert step(0.001, **LLAMA, speculative_method="eagle") is Verdict.ACCEPTED
 
 
+@pytest.mark.parametrize("setup", [{"speculative_method": "eagle"}, {"draft_model": "llama-2-7b"}])
+def test_no_step_that_guesses_is_a_thousand_times_as_fast(setup: dict[str, Any]) -> None:
+    assert step(1e-6, **LLAMA, **setup) is Verdict.QUARANTINED
+
+
+def test_a_step_of_a_file_of_mixed_widths_reads_a_bit_a_parameter_at_least() -> None:
+    mixed = {**LLAMA, "weight_dtype": "q4_k_m"}
+
+    assert step(1e-6, **mixed) is Verdict.QUARANTINED
+    assert step(0.0013, **mixed) is Verdict.ACCEPTED
+    # What is too slow for its least need not be for what it is.
+    assert step(100.0, **mixed) is Verdict.ACCEPTED
+
+
+@pytest.mark.parametrize("name", ["decode_context_parallel", "attention_data_parallel"])
+def test_ranks_that_share_sequences_read_a_part_of_their_cache(name: str) -> None:
+    busy = {**LLAMA, "tensor_parallel": 8, "batch_size": 256, "context_tokens": 4096}
+
+    assert step(0.006, **busy) is Verdict.QUARANTINED
+    assert step(0.006, **busy, **{name: 8}) is Verdict.ACCEPTED
+
+
 def test_a_large_batch_is_bound_by_arithmetic() -> None:
     assert step(0.02, **LLAMA, batch_size=4096) is Verdict.QUARANTINED
     assert step(0.08, **LLAMA, batch_size=4096) is Verdict.ACCEPTED
@@ -374,6 +421,8 @@ def test_a_prefill_multiplies_every_token_with_the_weights() -> None:
 def test_an_all_reduce_may_beat_its_links_but_not_the_memory() -> None:
     assert verdict("all_reduce", {"bytes": 2**28, "ranks": 8, "seconds": 0.001}) is Verdict.ACCEPTED
     assert verdict("all_reduce", {"bytes": 2**30, "ranks": 8, "seconds": 0.0001}) is Verdict.QUARANTINED
+    assert verdict("all_reduce", {"bytes": 2**20, "ranks": 8, "seconds": 1e-7}) is Verdict.ACCEPTED
+    assert verdict("all_reduce", {"bytes": 2**20, "ranks": 8, "seconds": 1e-9}) is Verdict.QUARANTINED
 
 
 @pytest.mark.parametrize(
