@@ -8,12 +8,10 @@ from typing import Any
 import flask
 import flask_smorest
 from apispec.ext.marshmallow.openapi import OpenAPIConverter
-from flask import Response
 from marshmallow import fields
 
 from service import __version__
 from service.api.problem_documents import PROBLEM_TYPE
-from service.api.replies import document
 from service.api.rest import Blueprint
 from service.api.schemas.fields import AskedField, ListOf, Properties
 from service.api.schemas.problem import PROBLEM
@@ -30,17 +28,6 @@ _ALTERNATIVES = (("model", "config", "command"), ("gpu", "memory_bytes"))
 _QUESTIONS = ("FitQuestion", "TrafficQuestion")
 
 
-def described_by(resources: Sequence[Blueprint]) -> flask.Blueprint:
-    """The page that describes the resources."""
-    page = flask.Blueprint("openapi", __name__)
-
-    @page.get("/openapi.json")
-    def openapi() -> Response:
-        return document(_text(tuple(resources)))
-
-    return page
-
-
 def build(resources: Sequence[Blueprint]) -> dict[str, Any]:
     """The document, as plain JSON values.
 
@@ -54,12 +41,23 @@ def build(resources: Sequence[Blueprint]) -> dict[str, Any]:
         api.spec.components.header(name, {"description": about, "schema": {"type": "string"}})
     api.spec.components.security_scheme("token", {"type": "http", "scheme": "bearer", "description": _SECURITY})
     for resource in resources:
-        api.register_blueprint(resource)
+        api.register_blueprint(_documented(resource))
     return _finished(json.loads(json.dumps(api.spec.to_dict())))
 
 
+def _documented(resource: Blueprint) -> flask_smorest.Blueprint:
+    """The same routes as flask-smorest keeps them."""
+    documented = flask_smorest.Blueprint(resource.name, resource.import_name, description=resource.description)
+    for route in resource.routes:
+        documented.add_url_rule(
+            route.rule, view_func=route.view, methods=route.methods, parameters=list(route.parameters)
+        )
+    return documented
+
+
 @cache
-def _text(resources: tuple[Blueprint, ...]) -> str:
+def text(resources: tuple[Blueprint, ...]) -> str:
+    """The document as it is sent."""
     return json.dumps(build(resources), indent=1) + "\n"
 
 
