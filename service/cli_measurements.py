@@ -128,11 +128,15 @@ def _moment(text: str | None) -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = datetime.min  # noqa: DTZ901  # refused below, as it has no offset
-    if moment.tzinfo is None:
+        in_utc = None if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        in_utc = None
+    if in_utc is None:
         raise CommandError("--since is a time with an offset, such as 2026-11-29T12:00:00Z.")
-    return moment.astimezone(UTC)
+    if in_utc > datetime.now(UTC):
+        # Until then everybody who was told that the sender is not believed would believe it.
+        raise CommandError("--since lies in the future: a sender is distrusted from now on or from earlier.")
+    return in_utc
 
 
 def _line(text: str) -> str:

@@ -20,7 +20,6 @@ from service.domain.measurement_physics import (
     device_memory,
     matmul_rate,
     memory_bandwidth,
-    memory_limit,
 )
 from service.domain.parallel import Layout, check_layout, tensor_counts
 
@@ -28,28 +27,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping
 
     from service.domain.loads import RankLoad
+    from service.domain.measurement_limits import Window
     from service.domain.model import Model
     from service.domain.precision import CacheFormat, WeightFormat
 
-_RATE_LEAST, _RATE_MOST = 0.98, 1.16
-"""A cache's rate beside its arithmetic: rounding, and up to a drop of the pool that holds more (probe 5.2)."""
-
-_LEAST_POOL_BYTES = 1 << 20
-_SLOW_SECONDS, _LEAST_READ, _LEAST_WORK = 1.0, 1e-3, 1e-4
-"""Of steps that took longer than that, the shares of bandwidth and peak below which the time is in another unit."""
-
-_POOL_LEAST, _POOL_MOST = 0.9, 1.25
 _DEFAULT_CACHES = ("fp16",)
 
 
 def _kv_allocation(bench: Bench) -> str | None:
-    values, limit = bench.values, memory_limit(bench.gpu)
+    values, limits = bench.values, bench.limits
     pair = values.get("bytes") or (0,)
-    wrong = above("bytes", max(pair), limit, bench.gpu)
+    wrong = above("bytes", max(pair), bench.memory_limit, bench.gpu)
     rate, slope = values.get("bytes_per_token"), _slope(values)
-    if wrong or (rate and slope and not 0.9 <= slope / rate <= 1.1):  # noqa: PLR2004
+    if wrong or (rate and slope and not limits.slope.holds(slope / rate)):
         return wrong or "bytes_per_token is not what tokens and bytes say."
-    return _no_such_rate(bench, rate or slope or 0, "bytes_per_token", _RATE_LEAST, _RATE_MOST)
+    return _no_such_rate(bench, rate or slope or 0, "bytes_per_token", limits.cache_rate)
 
 
 def _slope(values: Mapping[str, Any]) -> float | None:
@@ -57,17 +49,17 @@ def _slope(values: Mapping[str, Any]) -> float | None:
     return (sizes[1] - sizes[0]) / (tokens[1] - tokens[0]) if tokens and sizes else None
 
 
-def _no_such_rate(bench: Bench, rate: float, name: str, least: float, most: float) -> str | None:
+def _no_such_rate(bench: Bench, rate: float, name: str, window: Window) -> str | None:
     model, setup = bench.model, bench.setup
     if model is None or any((setup.get(n) or 1) != 1 for n in ("decode_context_parallel", "attention_data_parallel")):
         return None
     if not model.architecture.caches:
         return f"{model.name} keeps no cache."
     rates = _rates(bench, model)
-    if not rates or any(least * found <= rate <= most * found for found in rates):
+    if not rates or any(window.least * found <= rate <= window.most * found for found in rates):
         return None
     nearest = min(rates, key=lambda found: abs(found - rate))
-    unit = next((f": {words}?" for factor, words in UNITS if _times(rate, nearest, factor, most)), ".")
+    unit = next((f": {words}?" for factor, words in UNITS if _times(rate, nearest, factor, window.most)), ".")
     return f"{name} {rate:,.0f} is no rate of this model's layouts, the nearest is {nearest:,}{unit}"[:200]
 
 
@@ -159,7 +151,7 @@ def _batch_ceiling(bench: Bench) -> str | None:
     if not sizes:
         return None
     needed = min(sizes) * bench.values["passed_sequences"] / replicas
-    return above("The cache of passed_sequences", needed, memory_limit(bench.gpu), bench.gpu)
+    return above("The cache of passed_sequences", needed, bench.memory_limit, bench.gpu)
 
 
 _PARTS = ("kv_cache_bytes", "weight_bytes", "activation_bytes", "graph_bytes", "other_bytes")
@@ -169,19 +161,19 @@ def _engine_capacity(bench: Bench) -> str | None:
     values, setup = bench.values, bench.setup
     total = sum(values.get(name) or 0 for name in _PARTS)
     offloaded = setup.get("cpu_offload_bytes") or 0
-    wrong = above("The sum of the parts", total - offloaded, memory_limit(bench.gpu), bench.gpu)
+    wrong = above("The sum of the parts", total - offloaded, bench.memory_limit, bench.gpu)
     tokens, pool = values.get("kv_capacity_tokens"), values.get("kv_cache_bytes")
-    wrong = wrong or (_tiny_pool(pool) if pool else None)
+    wrong = wrong or (_tiny_pool(bench, pool) if pool else None)
     if wrong or not tokens or not _is_plain(bench):
         return wrong
     if not pool:
         return _too_many_tokens(bench, tokens)
-    return _no_such_rate(bench, pool / tokens, "kv_cache_bytes / tokens", _POOL_LEAST, _POOL_MOST)
+    return _no_such_rate(bench, pool / tokens, "kv_cache_bytes / tokens", bench.limits.pool_rate)
 
 
-def _tiny_pool(pool: float) -> str | None:
+def _tiny_pool(bench: Bench, pool: float) -> str | None:
     small = f"kv_cache_bytes {pool:g} is less than any engine keeps: another unit?"
-    return small if pool < _LEAST_POOL_BYTES else None
+    return small if pool < bench.limits.least_pool_bytes else None
 
 
 def _too_many_tokens(bench: Bench, tokens: int) -> str | None:
@@ -191,7 +183,7 @@ def _too_many_tokens(bench: Bench, tokens: int) -> str | None:
     rates = _rates(bench, model) if model is not None and not context else frozenset()
     if not rates:
         return None
-    return above("The cache of kv_capacity_tokens", min(rates) * tokens / ranks, memory_limit(bench.gpu), bench.gpu)
+    return above("The cache of kv_capacity_tokens", min(rates) * tokens / ranks, bench.memory_limit, bench.gpu)
 
 
 def _is_plain(bench: Bench) -> bool:
@@ -221,7 +213,7 @@ def _prefill(bench: Bench) -> str | None:
 
 def _too_fast(bench: Bench, tokens: int, context: int, *, reads_all: bool) -> str | None:
     """Whether the layers that were timed could be read, and multiplied with, in that time."""
-    gpu, model = bench.gpu, bench.model
+    gpu, model, limits = bench.gpu, bench.model, bench.limits
     name = bench.setup.get("weight_dtype") or (model.checkpoint_format if model else None)
     weights = _weights(bench, name)
     if model is None or weights is None:
@@ -237,8 +229,8 @@ def _too_fast(bench: Bench, tokens: int, context: int, *, reads_all: bool) -> st
         reach = gpu.bandwidth_bytes_per_second * bench.margin("memory_bandwidth")
         rate = size / seconds
         wrong = above("Bytes read / seconds", rate, reach, gpu, "can move")
-        if not wrong and seconds > _SLOW_SECONDS and size > 0:
-            wrong = below("Bytes read / seconds", rate, gpu.bandwidth_bytes_per_second * _LEAST_READ, gpu, "moves")
+        if not wrong and seconds > limits.slow_seconds and size > 0:
+            wrong = below("Bytes read / seconds", rate, gpu.bandwidth_bytes_per_second * limits.slow_read, gpu, "moves")
         if wrong:
             return wrong
     peaks = [gpu.peaks[name] for name in (*weights.matmul_types, "bf16", "fp16") if name in gpu.peaks]
@@ -246,9 +238,9 @@ def _too_fast(bench: Bench, tokens: int, context: int, *, reads_all: bool) -> st
         return None
     rate, peak = work / seconds, max(peaks)
     wrong = above("Work / seconds", rate, peak * bench.margin("matmul_rate"), gpu, "can multiply")
-    if wrong or reads_all or seconds <= _SLOW_SECONDS or not work:
+    if wrong or reads_all or seconds <= limits.slow_seconds or not work:
         return wrong
-    return below("Work / seconds", rate, peak * _LEAST_WORK, gpu, "multiplies")
+    return below("Work / seconds", rate, peak * limits.slow_work, gpu, "multiplies")
 
 
 def _fullest(loads: tuple[RankLoad, ...]) -> list[RankLoad]:

@@ -117,7 +117,11 @@ _PARTS: Mapping[str, AskedField] = {
     "setup": SETUP,
     "samples": Samples(),
 }
+# What rows of one upload mostly share, as objects and as texts.
 _REPEATED = frozenset({"gpu", "software", "setup"})
+_REPEATED_TEXTS = frozenset({"probe_id", "kind", "measured_at"})
+_READ_APART = frozenset({"id", "values"})
+_WAYS = {kind: tuple(frozenset(way) for way in ways) for kind, ways in KINDS.items()}
 _REQUIRED = ("id", "probe_id", "kind", "measured_at", "values")
 
 
@@ -142,9 +146,11 @@ def read_row(
     faults: list[Fault] = []
     seen = {} if seen is None else seen
     # The id first, so that a refusal can name the row.
-    for name in ("id", *(name for name in given if name != "id")):
-        if name != "values" and given.get(name) is not None and len(faults) < most_faults:
-            _read_part(name, given[name], content, faults, seen)
+    if given.get("id") is not None:
+        _read_part("id", given["id"], content, faults, seen)
+    for name, value in given.items():
+        if value is not None and name not in _READ_APART and len(faults) < most_faults:
+            _read_part(name, value, content, faults, seen)
     faults += [Fault(f"/{name}", f"{name} is required.") for name in _REQUIRED if given.get(name) is None]
     if len(faults) < most_faults and given.get("values") is not None:
         _read_values(given["values"], content, faults, most_faults)
@@ -156,8 +162,7 @@ def read_row(
 def _read_part(
     name: str, value: object, content: dict[str, Any], faults: list[Fault], seen: dict[tuple[str, str], Any]
 ) -> None:
-    # Unlike equality, what Python shows of a value tells 1 from true and from 1.0.
-    key = (name, repr(value)) if name in _REPEATED else None
+    key = _key_of(name, value)
     if key is not None and key in seen:
         content[name] = seen[key]
         return
@@ -172,6 +177,14 @@ def _read_part(
             seen[key] = content[name]
     except MisreadError as error:
         faults.append(_fault(f"/{name}{error.at}", error))
+
+
+def _key_of(name: str, value: object) -> tuple[str, str] | None:
+    """What a part that is repeated is remembered by; texts of one part and objects of another never meet."""
+    if name in _REPEATED_TEXTS:
+        return (name, value) if type(value) is str else None
+    # Unlike equality, what Python shows of a value tells 1 from true and from 1.0.
+    return (name, repr(value)) if name in _REPEATED else None
 
 
 def _fault(pointer: str, error: MisreadError) -> Fault:
@@ -203,9 +216,9 @@ def _read_values(given: object, content: dict[str, Any], faults: list[Fault], mo
 
 def _insufficient(kind: str, values: Mapping[str, Any]) -> list[Fault]:
     """What the values lack of their kind, or contradict in it."""
-    ways = KINDS.get(kind, ())
-    if ways and not any(all(name in values for name in way) for way in ways):
-        needed = " or ".join(" and ".join(way) for way in ways)
+    ways = _WAYS.get(kind, ())
+    if ways and not any(way <= values.keys() for way in ways):
+        needed = " or ".join(" and ".join(way) for way in KINDS[kind])
         return [Fault("/values", f"{kind} needs {needed}.")]
     passed, failed = values.get("passed_sequences"), values.get("failed_sequences")
     if kind == "batch_ceiling" and failed is not None and passed is not None and failed <= passed:
