@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from service.domain.commands import Heard
+    from service.domain.commands.asking import Heard
 
 NAMES = (
     *("model", "config", "assume", "gpu", "gpu_count", "gpus", "context_tokens", "context_limit_tokens"),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from service.domain.calibration import Calibration, Learned
-    from service.domain.commands import Heard
+    from service.domain.commands.asking import Heard
     from service.domain.devices import Device
     from service.domain.engines import Engine
     from service.domain.gpu import Gpu
