@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from service.domain.calibration import NOTHING_LEARNED
@@ -19,7 +18,7 @@ from service.domain.precision import paired
 from service.domain.stored import weights_for
 from service.domain.taught import seen_memory, teach
 from service.domain.type_warnings import warn_of_types
-from service.domain.units import whole
+from service.domain.units import portion, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,6 +37,7 @@ NOT_BUILT = {
 
 _QUOTED = ("none", "vllm", "sglang", "tensorrt-llm", "llama.cpp")
 
+_SIZES = frozenset({"tensor_parallel", "pipeline_parallel", "data_parallel"})
 _OF_NO_ENGINE = frozenset({"as_of"})
 """Names that say which catalog is asked, and not what an engine is told: `catalog` is that one already."""
 
@@ -145,7 +145,7 @@ def _resolved(
     defaults = engine.release_defaults(asked)
     weights, cache = _formats(echo, named, gpu, engine, catalog)
     context, limit, prefix = _lengths(echo, model, warnings)
-    calibration = catalog.calibration if echo.take("calibration", "auto") == "auto" else NOTHING_LEARNED
+    calibration = catalog.calibration if echo.values["calibration"] == "auto" else NOTHING_LEARNED
     seen = None if gpu is None else seen_memory(calibration, gpu)
     budget, memory_note = _budget(echo, gpu, defaults, warnings, seen)
     assumptions.insert(0, memory_note)
@@ -165,21 +165,23 @@ def _resolved(
 
 
 def _engine(echo: Echo, catalog: Catalog) -> Engine:
-    name = echo.take("engine", "none")
+    name = echo.values["engine"]
     if name not in ENGINES:
         raise ValidationError(Fault("/engine", f"No engine is called {name!r}.", nearest(name, ENGINES)))
     if name not in _QUOTED:
         detail = f"Engine {name} cannot be quoted yet; these can: {', '.join(_QUOTED)}."
         raise NotSupported(Fault("/engine", detail, _QUOTED))
     engine = catalog.engine(name)
-    faults = [
-        Fault(f"/{n}", NOT_BUILT.get(n, f"Engine {name} has no {n}."))
-        for n in echo.asked
-        if n not in engine.takes and n not in _OF_NO_ENGINE
-    ]
-    if faults:
-        raise NotSupported(*faults)
+    if not engine.takes.issuperset(echo.asked):
+        _refuse_strange(echo.asked, engine)
     return engine
+
+
+def _refuse_strange(asked: Mapping[str, Any], engine: Engine) -> None:
+    """Raise NotSupported for every name that the engine does not have."""
+    strange = [n for n in asked if n not in engine.takes and n not in _OF_NO_ENGINE]
+    if strange:
+        raise NotSupported(*(Fault(f"/{n}", NOT_BUILT.get(n, f"Engine {engine.name} has no {n}.")) for n in strange))
 
 
 def _check_given(asked: Mapping[str, Any]) -> None:
@@ -229,22 +231,18 @@ def _gpu(echo: Echo, catalog: Catalog) -> Gpu | None:
 
 
 def _layout(echo: Echo, engine: Engine, assumptions: list[str]) -> Layout:
-    asked = echo.asked
-    # An engine without tensor parallelism spreads whole layers over its devices.
-    alone = "tensor_parallel" if "tensor_parallel" in engine.takes else "pipeline_parallel"
+    asked, values = echo.asked, echo.values
     count = asked.get("gpu_count")
-    sizes = [asked.get(n) for n in ("tensor_parallel", "pipeline_parallel", "data_parallel")]
-    if count is not None and sizes == [None, None, None]:
-        if count > 1:
+    if _SIZES.isdisjoint(asked):
+        # An engine without tensor parallelism spreads whole layers over its devices.
+        alone = "tensor_parallel" if "tensor_parallel" in engine.takes else "pipeline_parallel"
+        if count is not None and count > 1:
             assumptions.append(f"gpu_count {count} is taken as {alone} {count}")
-        echo.take(alone, count, "derived")
-    elif count is None and asked.get("tensor_split") and sizes == [None, None, None]:
-        echo.take(alone, len(asked["tensor_split"]), "derived")
-    tensor, pipeline, data = (
-        echo.values[name] if echo.taken[name] == "derived" else echo.take(name, 1)
-        for name in ("tensor_parallel", "pipeline_parallel", "data_parallel")
-    )
-    expert = echo.take("expert_parallel", default=False)
+        devices = len(asked.get("tensor_split") or ()) if count is None else count
+        if devices:
+            echo.take(alone, devices, "derived")
+    tensor, pipeline, data = values["tensor_parallel"], values["pipeline_parallel"], values["data_parallel"]
+    expert = values["expert_parallel"]
     product = tensor * pipeline * data
     if echo.take("gpu_count", product, "derived") != product:
         detail = (
@@ -289,7 +287,7 @@ def _cache_format(name: str, catalog: Catalog) -> CacheFormat:
 def _check_covers(weights: WeightFormat, cache: CacheFormat, model: Model) -> None:
     """Refuse a format that says nothing of this model: one for experts or latent vectors that it does not have."""
     architecture = model.architecture
-    if not weights.ideal and not any(module.kind in weights.quantizes for module in architecture.modules):
+    if not weights.ideal and weights.quantizes.isdisjoint(architecture.kinds):
         kinds = ", ".join(sorted(weights.quantizes))
         detail = f"{weights.name} is a format for {kinds}, of which {model.name} has none."
         raise NotSupported(Fault("/weight_dtype", detail))
@@ -314,7 +312,7 @@ def _lengths(echo: Echo, model: Model, warnings: list[str]) -> tuple[int, int, i
     if context is None:
         raise ValidationError(Fault("/context_tokens", "The model states no longest context: give context_tokens."))
     limit = echo.take("context_limit_tokens", context, "derived")
-    prefix = echo.take("shared_prefix_tokens", 0)
+    prefix = echo.values["shared_prefix_tokens"]
     if limit < context:
         detail = f"context_limit_tokens {limit} is below context_tokens {context}."
         raise ValidationError(Fault("/context_limit_tokens", detail))
@@ -340,10 +338,8 @@ def _budget(
         if "memory_basis" in echo.asked:
             warnings.append("memory_basis has no effect beside memory_bytes.")
     utilization = echo.take("memory_utilization", engine.memory_utilization)
-    outside = (
-        0 if utilization == 1 or engine.reserve_bytes is None else memory - int(memory * Fraction(str(utilization)))
-    )
-    others = echo.take("memory_used_by_others_bytes", 0)
+    outside = 0 if utilization == 1 or engine.reserve_bytes is None else memory - portion(memory, utilization)
+    others = echo.values["memory_used_by_others_bytes"]
     pool = echo.asked.get("kv_cache_bytes")
     if engine.reserve_bytes is None:
         return Budget(memory, 0, others, echo.asked.get("reserve_bytes", 0), pool), note
