@@ -178,7 +178,8 @@ class Snapshot:
 
     def format(self, name: str, pointer: str = "/weight_dtype") -> NumberFormat:
         """The number format of that name."""
-        return self._value(CatalogKind.DTYPE, name, pointer, precision.from_facts)
+        found: NumberFormat | None = self._asked[CatalogKind.DTYPE].get(name)
+        return found or self._value(CatalogKind.DTYPE, name, pointer, precision.from_facts)
 
     def engine(self, name: str, pointer: str = "/engine") -> Engine:
         """The policy of that engine."""
