@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from service.domain.engines.sglang.rules import Rules
     from service.domain.loads import RankLoad
 
+_WIDE_BITS = 16
+
 
 def pool_bytes(free_before: int, free_after: int, fraction: float) -> int:
     """The cache's budget from free memory before and after loading, as the engine prints both; never negative."""
@@ -93,9 +95,14 @@ def _rank(setting: Setting, rules: Rules, load: RankLoad, layout: Layout, share:
     free = budget.memory_bytes - budget.others_bytes - sum(p.middle for p in before)
     back = max(0, free - int(free * Fraction(str(share))))
     left = free - load.weight_bytes - back - sum(p.middle for p in after)
-    spread = round(load.weight_bytes * rules.constants.weight_spread) + rules.constants.loading_bytes
+    spread = round(load.weight_bytes * _weight_share(setting, rules)) + rules.constants.loading_bytes
     over = max(0, pool.states(max(0, left)) - left)
     return Rank(load, (*before, *after), back, left, over, pool, spread)
+
+
+def _weight_share(setting: Setting, rules: Rules) -> float:
+    kind = "media" if reads_media(setting.scenario.model) else "wide"
+    return rules.constants.weight_spread[kind if setting.scenario.weights.element_bits >= _WIDE_BITS else "narrow"]
 
 
 def _parts(setting: Setting, rules: Rules, layout: Layout) -> tuple[tuple[Part, ...], tuple[Part, ...]]:

@@ -206,7 +206,7 @@ def _constants(facts: Mapping[str, Any]) -> Constants:
         drafts=draft_rule(facts["drafts"]),
         draft_tokens={"": facts["drafts"]["tokens"], **facts["drafts"]["family_tokens"]},
         drafted_sequences=facts["drafts"]["sequences"],
-        weight_spread=facts["weights"]["spread"],
+        weight_spread=dict(facts["weights"]["spread"]),
         loading_bytes=facts["weights"]["loading_bytes"],
         rotary_element_bytes=facts["rotary"]["element_bytes"],
         unshared=frozenset(facts["unshared"]["families"]),

@@ -238,7 +238,8 @@ class Constants:
     """Tokens drafted at a time where nobody says: of some families, and "" of all others."""
     drafted_sequences: int
     """Sequences that run at most beside a drafter where nobody says."""
-    weight_spread: float
+    weight_spread: dict[str, float]
+    """Shares by which weights as loaded may differ: wide ones, those of models with encoders, and narrow ones."""
     loading_bytes: int
     """By how much free memory after loading may differ whatever the weights."""
     rotary_element_bytes: int
