@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from service.domain.errors import QuoteError
+from service.domain.fitting import with_fitted_length
 from service.domain.log_answer import log_answer
 from service.domain.question import Question, resolve
 from service.domain.quote import fit
@@ -37,6 +38,7 @@ def _answered(
     """The answer; what is refused of names that a command set points at the command."""
     question = resolve(asked, catalog)
     try:
+        question = with_fitted_length(question, catalog)
         return compute(question, catalog)
     except QuoteError as error:
         raise question.pointed(error) from error

@@ -26,7 +26,7 @@ DESCRIPTION = (
     "know. Unknown names in a question are refused. Every answer carries X-Request-ID, yours if you sent one."
 )
 # A question without one of each pair is refused; JSON Schema says so by what must be there.
-_ALTERNATIVES = (("model", "config", "command"), ("gpu", "memory_bytes"))
+_ALTERNATIVES = (("model", "config", "command"), ("gpu", "memory_bytes", "gpus", "gpus_memory_bytes"))
 _QUESTIONS = ("FitQuestion", "TrafficQuestion")
 
 

@@ -10,13 +10,15 @@ if TYPE_CHECKING:
     from service.domain.commands import Heard
 
 NAMES = (
-    *("model", "config", "assume", "gpu", "gpu_count", "context_tokens", "context_limit_tokens", "batch_size"),
+    *("model", "config", "assume", "gpu", "gpu_count", "gpus", "context_tokens", "context_limit_tokens"),
+    "batch_size",
     *("weight_dtype", "kv_dtype", "tensor_parallel", "pipeline_parallel", "data_parallel", "attention_data_parallel"),
     *("expert_parallel", "decode_context_parallel", "engine", "engine_version", "command", "memory_utilization"),
     *("max_batched_tokens", "max_sequences_limit", "block_tokens", "enforce_eager", "prefix_caching"),
     *("async_scheduling", "attention_backend", "hybrid_cache", "speculative_method", "speculative_tokens"),
     *("draft_model", "gpu_layers", "tensor_split", "parallel_slots", "max_loras", "max_lora_rank", "cpu_offload_bytes"),
-    *("moe_backend", "sampler_backend", "encoder_budget_tokens", "memory_bytes", "memory_basis"),
+    *("moe_backend", "sampler_backend", "encoder_budget_tokens", "memory_bytes", "gpus_memory_bytes"),
+    "memory_basis",
     *("memory_used_by_others_bytes", "reserve_bytes", "kv_cache_bytes", "parameters", "weight_bytes"),
     *("bandwidth_bytes_per_second", "peak_flops_per_second", "prompt_tokens", "prefill_sequences"),
     *("curve_batch_sizes", "curve_context_tokens", "shared_prefix_tokens", "lengths", "calibration", "as_of"),

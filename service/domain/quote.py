@@ -95,6 +95,7 @@ def identity(question: Question) -> dict[str, Any]:
         },
         "gpu": gpu
         and {"id": gpu.id, "name": gpu.name, "count": question.scenario.layout.gpus, "revision": gpu.revision},
+        "gpus": [{"id": card.id, "name": card.name, "revision": card.revision} for card in question.cards] or None,
         "engine": {"name": question.engine.name, "version": question.version},
     }
 
@@ -180,9 +181,12 @@ def _more_ranks(question: Question) -> Iterator[dict[str, Any]]:
     tensor = layout.tensor * 2
     while tensor <= _MAX_RANKS:
         if divides(tensor, question.scenario.model.architecture, expert=layout.expert) and _placed(question, tensor):
-            change = {"tensor_parallel": tensor}
+            change: dict[str, Any] = {"tensor_parallel": tensor}
+            count = tensor * layout.pipeline * layout.data
             if "gpu_count" in asked:
-                change["gpu_count"] = tensor * layout.pipeline * layout.data
+                change["gpu_count"] = count
+            if "gpus" in asked:
+                change["gpus"] = asked["gpus"][:1] * count
             yield change
         tensor *= 2
 

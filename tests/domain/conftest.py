@@ -35,7 +35,7 @@ class Shelf:
         return NamedModel(self.model(name))
 
     @cache  # noqa: B019
-    def gpu(self, name: str) -> gpu.Gpu:
+    def gpu(self, name: str, pointer: str = "/gpu") -> gpu.Gpu:  # noqa: ARG002  # as the protocol
         return gpu.from_facts(entry(CatalogKind.GPU, name))
 
     @cache  # noqa: B019

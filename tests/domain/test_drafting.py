@@ -87,6 +87,13 @@ def test_a_step_without_a_guess_is_no_drafting(ask_traffic: Ask, method: str) ->
     assert [fault.pointer for fault in refusal.value.faults] == ["/speculative_tokens"]
 
 
+def test_a_method_is_known_as_the_engine_writes_it(ask_traffic: Ask) -> None:
+    found = ask_traffic(**{**EAGLE, "engine": "sglang", "speculative_method": "EAGLE3"})
+
+    assert found["question"]["speculative_method"] == "eagle3"
+    assert found == ask_traffic(**{**EAGLE, "engine": "sglang"})
+
+
 def test_more_guesses_take_longer_steps_and_verifying_is_cheap(ask_traffic: Ask) -> None:
     plain = ask_traffic(**LLAMA)["step"]["seconds"]
     steps = [ask_traffic(**EAGLE | {"speculative_tokens": n})["step"]["seconds"] for n in (1, 2, 4, 8)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from service.domain.cache import CacheKind, LatentCache
+from service.domain.engines.llama_cpp.layers import single
 from service.domain.errors import Fault, NotSupported, ValidationError, nearest
 
 if TYPE_CHECKING:
@@ -84,5 +85,5 @@ def _check_split(setting: Setting) -> None:
     if len(split) != devices:
         detail = f"tensor_split has {len(split)} shares for {devices} GPUs."
         raise ValidationError(Fault("/tensor_split", detail))
-    if not any(split):
+    if not any(map(single, split)):
         raise ValidationError(Fault("/tensor_split", "At least one share must be above 0."))
