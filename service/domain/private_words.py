@@ -20,7 +20,9 @@ _EVERYBODY_S: Final = r"(?!(?:0\.0\.0\.0|127\.0\.0\.1|localhost|\[?::1?\]?)(?::\
 _hosts: Final = re.compile(
     rf"(?:^|[\s\"',])--?(?!no-)(?:[\w-]*[-_])?(?:host|hostname|addr|address|ips?|rpc)[\s=\"',]+{_EVERYBODY_S}[^\s\"',-]"
     rf"|(?:^|[\s\"'=])\w*(?:HOST|HOSTNAME|ADDR|_IP)={_EVERYBODY_S}[^\s\"']"
-    r"|(?<![\w.])(?!0\.0\.0\.0|127\.0\.0\.1)\d{1,3}(?:\.\d{1,3}){3}(?![\w.])",
+    r"|(?<![\w.])(?!0\.0\.0\.0|127\.0\.0\.1)\d{1,3}(?:\.\d{1,3}){3}(?![\w.])"
+    # A command on another machine, and a prompt that was copied too; neither vllm@latest nor an image's digest.
+    r"|(?<![\w.-])ssh\s|[\w-]@(?!sha256:|latest\b)[A-Za-z]",
     re.ASCII,
 ).search
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from service.domain.commands import hear
-from service.domain.errors import QuoteError
+from service.domain.errors import Fault, NotSupported, QuoteError
 from service.domain.private_words import private_in_command
 
 if TYPE_CHECKING:
@@ -36,7 +36,11 @@ def spelled_out(row: Mapping[str, Any], catalog: Catalog) -> Mapping[str, Any]:
         return row
     software = dict(row.get("software") or {})
     asked = {**_engine_of(software), **row["setup"]}
-    heard = dict(hear(asked, catalog).asked)
+    read = hear(asked, catalog)
+    if read.fitted:
+        detail = f"{read.fitted} leaves the length to the engine: give the number that it chose."
+        raise NotSupported(Fault("/command", detail))
+    heard = dict(read.asked)
     told = {name: heard.pop(name) for name in _OF_SOFTWARE if heard.get(name)}
     # What the engine itself said of its release is kept to the letter.
     return {**row, "setup": heard, "software": {**told, **{n: word for n, word in software.items() if word}}}

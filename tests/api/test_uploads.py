@@ -269,6 +269,9 @@ def test_a_row_that_is_not_valid_is_named_by_pointer(lab: Lab, change: dict[str,
         "python -m sglang.launch_server --model-path m --dist-init-addr node0:5000",
         "docker run --hostname gpu17 vllm/vllm-openai:v0.19.0 --model m",
         "VLLM_HOST_IP=gpu17 vllm serve m",
+        "ssh gpu1 vllm serve Qwen/Qwen3-8B",
+        "(base) me@gpu1:~$ vllm serve Qwen/Qwen3-8B",
+        "[me@gpu1 ~]$ vllm serve Qwen/Qwen3-8B",
     ],
 )
 def test_a_command_that_would_tell_everybody_a_secret_or_a_machine_is_not_kept(lab: Lab, command: str) -> None:
@@ -288,6 +291,8 @@ def test_a_command_that_would_tell_everybody_a_secret_or_a_machine_is_not_kept(l
         "docker run --gpus all --ipc=host --network host -e HF_TOKEN vllm/vllm-openai:v0.19.0 --model llama-2-7b",
         "python -m sglang.launch_server --model-path llama-2-7b --dist-init-addr 127.0.0.1:5000 --nnodes 1",
         "llama-server -hf owner/llama-2-7b:Q4_K_M -c 8192 --host :: --no-host",
+        "uvx vllm@latest serve Qwen/Qwen3-8B",
+        "uvx vllm@0.19.0 serve Qwen/Qwen3-8B",
     ],
 )
 def test_a_command_that_names_no_machine_is_kept(lab: Lab, command: str) -> None:
