@@ -88,6 +88,8 @@ class Start:
     overlaps: bool = False
     """Whether a start before it was not seen to its end, so that some lines may be of that."""
     _room: int = _MOST_VALUES
+    superseded: set[str] = field(default_factory=set)
+    """Names whose printed settings hold no more, since a later line says what was chosen."""
     _said: tuple[int, Mapping[str, Said]] | None = None
     """How many lists were printed when their settings were last put together, and what came of it."""
     drafting: bool = False
@@ -163,6 +165,11 @@ class Start:
                 return value
         return None
 
+    def supersede(self, name: str) -> None:
+        """Take no printed setting for a name any more."""
+        self.superseded.add(name)
+        self._said = None
+
     def settings_said(self) -> Mapping[str, Said]:
         """Printed settings in our words; those that two lists print differently are left out."""
         if self._said is None or self._said[0] != len(self.printed):
@@ -174,7 +181,7 @@ class Start:
         for printed in self._in_order():
             for theirs, ours in self.grammar.settings.items():
                 value = printed.settings.values.get(theirs)
-                if value is not None and _means(ours, value):
+                if value is not None and ours not in self.superseded and _means(ours, value):
                     said.setdefault(ours, Said(value, printed.line, printed.process.label or None))
         given = [printed for printed in self.printed if printed.kind == "args" and printed.settings.whole]
         if given and (not self.grammar.resolves or any(printed.kind == "config" for printed in self.printed)):
