@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from service.domain.commands.agreement import check_agreement
 from service.domain.commands.meaning import POINTER, Meaning, Understood, merged
 from service.domain.commands.models import found_model, own_format, settle_weights
+from service.domain.commands.placing import with_chosen
 from service.domain.commands.programs import Started, started
 from service.domain.commands.repositories import check_file, file_format, put_file_format
 from service.domain.commands.settling import check_devices, settle
@@ -65,8 +66,8 @@ class Heard:
         return merged(error, self.said_by)
 
 
-def hear(asked: Mapping[str, Any], catalog: Catalog) -> Heard:
-    """Read the command of a question; raises QuoteError at `/command` for whatever is not understood or contradicts."""
+def heard(asked: Mapping[str, Any], catalog: Catalog) -> Heard:
+    """What `hear` of the package answers."""
     text = str(asked["command"])
     beside = {name: value for name, value in asked.items() if name != "command"}
     start = started(text, beside.get("engine"))
@@ -134,6 +135,7 @@ class _Hearing:
         word = self._model_word(others)
         settle(found, self.engine, self.version, self.beside)
         check_devices(found, self.start, self.beside)
+        self.beside = with_chosen(found, self.beside, self.start.visible_gpus)
         self._see_devices()
         named = self._model(word)
         if named is not None:

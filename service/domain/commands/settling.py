@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from service.domain.commands.placing import settle_devices
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -163,7 +165,7 @@ def _llama_cpp(found: Understood, engine: LlamaCppEngine, version: str | None) -
         keys, values = keys or default, values or default
         found.put("kv_dtype", keys if keys == values else f"{keys}/{values}", spelling)
     _least_batch(found, rules.compute.ubatch_tokens)
-    _devices(found)
+    settle_devices(found)
     slots = found.settings.get("parallel_slots", 1)
     cells = found.settings.get("context_limit_tokens")
     if cells and slots > 1:
@@ -183,20 +185,6 @@ def _least_batch(found: Understood, default: int) -> None:
         found.settings["max_batched_tokens"], found.said_by["max_batched_tokens"] = batch, spelling
     else:
         found.ignore(spelling)
-
-
-def _devices(found: Understood) -> None:
-    """Layers are spread over the devices that are seen, over one where the model is not split."""
-    mode = found.take("_split")
-    if mode is None:
-        return
-    spelling = found.said_by.pop("_split")
-    if mode == "none":
-        found.put("gpu_count", 1, spelling)
-    elif mode == "layer":
-        found.ignore(spelling)
-    else:
-        found.refuse(f"{spelling} {mode!r} is not modelled: only layer and none are.")
 
 
 _SETTLERS: Mapping[str, Callable[[Understood, Any, str | None], None]] = {
