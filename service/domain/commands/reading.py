@@ -33,6 +33,14 @@ def count(value: Any) -> int:  # noqa: ANN401
     return int(text)
 
 
+def natural(value: Any) -> int:  # noqa: ANN401
+    """A whole number of at least 0."""
+    found = count(value)
+    if found < 0:
+        raise MisreadError(f"needs a number of at least 0, not {shown(value)}")
+    return found
+
+
 def human(value: Any) -> int:  # noqa: ANN401
     """A whole number, with or without a suffix."""
     if type(value) is int:
@@ -121,6 +129,7 @@ def shown(value: object) -> str:
 
 READERS: Mapping[str, Callable[[Any], Any]] = {
     "count": count,
+    "natural": natural,
     "human": human,
     "number": number,
     "gib": gib,

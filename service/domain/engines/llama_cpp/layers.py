@@ -10,7 +10,7 @@ from itertools import accumulate
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from service.domain.architecture import ModuleKind, Place
+from service.domain.architecture import ModuleKind, Place, Shard
 from service.domain.engines.vllm.shapes import remembered
 from service.domain.loads import whole_load
 from service.domain.parallel import ONE_GPU
@@ -28,7 +28,23 @@ _ELSEWHERE = frozenset({ModuleKind.VISION, ModuleKind.AUDIO, ModuleKind.ENCODER,
 """In files of their own, or not loaded."""
 _WIDE = frozenset({ModuleKind.MLP, ModuleKind.EXPERT, ModuleKind.SHARED_EXPERT})
 _HEADS = frozenset({ModuleKind.HEAD, ModuleKind.EMBEDDING})
+_DENSE = frozenset({ModuleKind.MLP, ModuleKind.SHARED_EXPERT})
+_EXPERTS = frozenset({ModuleKind.EXPERT})
+_ATTENTION = frozenset({ModuleKind.ATTENTION})
 _SINGLE = Struct("f")
+
+
+class HostWork(NamedTuple):
+    """What the host keeps and the first device works off, in bytes.
+
+    The largest matrix of a dense layer, of a layer's experts and of what follows attention, and a cell of a layer's
+    keys and values.
+    """
+
+    dense: int = 0
+    experts: int = 0
+    output: int = 0
+    cell: int = 0
 
 
 class Placement(NamedTuple):
@@ -83,18 +99,34 @@ def device_loads(setting: Setting, where: Placement) -> tuple[RankLoad, ...]:
     """What each device holds of weights and caches; embedding tables that are only gathered from stay on the host."""
     scenario = setting.scenario
     model, weights, cache = scenario.model, scenario.weights, scenario.cache
-    key = ("llama-devices", weights, cache, where)
-    loads: tuple[RankLoad, ...] = remembered(model, key, lambda: _loads(model, weights, cache, where))
+    hosted = hosted_experts(setting)
+    key = ("llama-devices", weights, cache, where, hosted)
+    loads: tuple[RankLoad, ...] = remembered(model, key, lambda: _loads(model, weights, cache, where, hosted))
     if scenario.weight_bytes is None and scenario.parameters is None:
         return loads
     return tuple(replace(load, weight_bytes=setting.scaled(load.weight_bytes)) for load in loads)
 
 
-def _loads(model: Model, weights: WeightFormat, cache: CacheFormat, where: Placement) -> tuple[RankLoad, ...]:
+def hosted_experts(setting: Setting) -> frozenset[int]:
+    """Layers whose routed experts stay on the host (--n-cpu-moe): the first ones, or all where it is negative."""
+    asked, layers = setting.asked.get("cpu_expert_layers") or 0, setting.scenario.model.architecture.layers
+    return frozenset(range(layers if asked < 0 else min(asked, layers)))
+
+
+def has_experts(setting: Setting, layers: frozenset[int]) -> bool:
+    """Whether a device with these layers has routed experts of any of them."""
+    own = layers - hosted_experts(setting)
+    modules = setting.scenario.model.architecture.modules
+    return any(not own.isdisjoint(module.layers) for module in modules if module.kind is ModuleKind.EXPERT)
+
+
+def _loads(
+    model: Model, weights: WeightFormat, cache: CacheFormat, where: Placement, hosted: frozenset[int] = frozenset()
+) -> tuple[RankLoad, ...]:
     architecture, load = model.architecture, whole_load(model, weights, cache)
     loads = []
     for device, layers in enumerate(where.devices):
-        size = _weight_bytes(architecture, weights, layers, output=device == where.output)
+        size = _weight_bytes(architecture, weights, layers, hosted, output=device == where.output)
         parts = (
             _part(kept, sum(layer in layers for layer in owned.layers))
             for owned, kept in zip(architecture.caches, load.terms, strict=True)
@@ -104,10 +136,13 @@ def _loads(model: Model, weights: WeightFormat, cache: CacheFormat, where: Place
     return tuple(loads)
 
 
-def _weight_bytes(architecture: Architecture, number: WeightFormat, layers: frozenset[int], *, output: bool) -> int:
+def _weight_bytes(
+    architecture: Architecture, number: WeightFormat, layers: frozenset[int], hosted: frozenset[int], *, output: bool
+) -> int:
     total = 0
     for module in architecture.modules:
-        held = _held(module, layers, output=output)
+        own = layers - hosted if module.kind is ModuleKind.EXPERT else layers
+        held = _held(module, own, output=output)
         if held:
             total += module.per_layer * number.held_bytes(module, module.rows, module.columns, held)
     return total
@@ -134,6 +169,42 @@ def _host_bytes(architecture: Architecture, number: WeightFormat, where: Placeme
         heads = (m for m in architecture.modules if m.kind in _HEADS and m.place in {Place.LAST, Place.BOTH_ENDS})
         head = sum(number.held_bytes(m, m.rows, m.columns, (0,)) for m in heads)
     return max(sizes.values(), default=0), head
+
+
+def host_work(setting: Setting, where: Placement) -> HostWork:
+    """What is copied to a device to be worked off there, each matrix by itself."""
+    scenario, hosted = setting.scenario, hosted_experts(setting)
+    model, weights, cache = scenario.model, scenario.weights, scenario.cache
+    key = ("llama-host-work", weights, cache, where, hosted)
+    work: HostWork = remembered(model, key, lambda: _host_work(model, weights, cache, where, hosted))
+    return work._replace(**{name: setting.scaled(getattr(work, name)) for name in ("dense", "experts", "output")})
+
+
+def _host_work(
+    model: Model, number: WeightFormat, cache: CacheFormat, where: Placement, hosted: frozenset[int]
+) -> HostWork:
+    architecture = model.architecture
+    left = frozenset(range(architecture.layers)).difference(*where.devices)
+    matrices = [module for module in architecture.modules if module.columns > 1]
+
+    def largest(kinds: frozenset[ModuleKind], layers: frozenset[int], *, after: bool = False) -> int:
+        chosen = (m for m in matrices if m.kind in kinds and (not after or m.shard is Shard.COLUMNS))
+        sizes = (_tensor_bytes(m, number, layer) for m in chosen for layer in layers.intersection(m.layers))
+        return max(sizes, default=0)
+
+    owned = zip(architecture.caches, whole_load(model, number, cache).terms, strict=True)
+    cells = (term.growing_bytes // term.layers for own, term in owned if left.intersection(own.layers))
+    return HostWork(
+        dense=largest(_DENSE, left),
+        experts=largest(_EXPERTS, left | hosted),
+        output=largest(_ATTENTION, left, after=True),
+        cell=max(cells, default=0),
+    )
+
+
+def _tensor_bytes(module: Module, number: WeightFormat, layer: int) -> int:
+    """A layer's matrices of one role, which are one tensor of a file."""
+    return module.per_layer * number.held_bytes(module, module.rows, module.columns, (layer,))
 
 
 def _held(module: Module, layers: frozenset[int], *, output: bool) -> tuple[int, ...]:

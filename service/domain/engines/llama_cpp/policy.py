@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from service.domain.commands.flags import FlagTable
 from service.domain.engines.dated import made
-from service.domain.engines.llama_cpp.rules import CellRule, ComputeRule, Constants, OffloadRule, Rules, SlotRule
+from service.domain.engines.llama_cpp.rules import (
+    CellRule,
+    ComputeRule,
+    Constants,
+    FitRule,
+    OffloadRule,
+    Rules,
+    SlotRule,
+)
 from service.domain.engines.plain import EngineDefaults
 from service.domain.engines.times import step_policy
 from service.domain.errors import CatalogFactError, Fault, ValidationError
@@ -33,6 +41,7 @@ class Topics:
     slots: _Rows
     cells: _Rows
     compute: _Rows
+    fitting: _Rows
     offload: _Rows
 
 
@@ -70,6 +79,7 @@ class LlamaCppEngine:
             _newest(topics.slots, number),
             _newest(topics.cells, number),
             _newest(topics.compute, number),
+            _newest(topics.fitting, number),
             _newest(topics.offload, number),
             self.constants,
         )
@@ -133,6 +143,7 @@ def _topics(facts: Mapping[str, Any]) -> Topics:
         slots=_rows(facts["slots"], lambda row: made(SlotRule, row)),
         cells=_rows(facts["cells"], lambda row: made(CellRule, row, windows=frozenset(row["windows"]))),
         compute=_rows(facts["compute"], lambda row: made(ComputeRule, row)),
+        fitting=_rows(facts["fitting"], lambda row: made(FitRule, row)),
         offload=_rows(facts["offload"], lambda row: made(OffloadRule, row)),
     )
 
