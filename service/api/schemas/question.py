@@ -103,6 +103,7 @@ class Question(ClosedSchema):
     cpu_expert_layers = _count(
         "cpu_expert_layers", "Layers, from the first on, whose routed experts stay in host memory; -1 for all."
     )
+    cpu_tensors = _list(Name(), "Patterns of tensor names that stay in host memory, as --override-tensor has them.")
     tensor_split = _list(Number(limits.SPANS["tensor_split"]), "Share of each GPU, in any unit.")
     parallel_slots = _count("parallel_slots", "Slots that share the context.")
     max_loras = _count("max_loras", "Adapters held at once.")

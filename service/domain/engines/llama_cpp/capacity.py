@@ -13,11 +13,11 @@ from service.domain.engines.llama_cpp.layers import (
     has_experts,
     host_bytes,
     host_work,
-    hosted_experts,
     placement,
 )
 from service.domain.engines.llama_cpp.pools import CellPool, Layout
 from service.domain.engines.llama_cpp.refusals import check, fused
+from service.domain.engines.llama_cpp.tensors import hosted_modules
 from service.domain.engines.ranks.held import Held, Part, Rank, Terms, given_reserve, held, part
 from service.domain.engines.ranks.pool import up
 from service.domain.errors import Fault, ValidationError
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _ALL = -1
 _BUFFER = "activations"
-_PLACING = ("gpu_layers", "tensor_split", "cpu_expert_layers", "kv_cache_bytes")
+_PLACING = ("gpu_layers", "tensor_split", "cpu_expert_layers", "cpu_tensors", "kv_cache_bytes")
 """Names that say what goes where; beside them --fit changes nothing."""
 _SIXTEEN_BITS = "fp16"
 
@@ -218,7 +218,8 @@ def _side_by_side(setting: Setting, where: Placement) -> bool:
     """Whether several devices hold the whole model, and work on passes side by side."""
     placed = sum(map(len, where.devices))
     whole_model = where.output is not None and placed == setting.scenario.model.architecture.layers
-    return whole_model and len(where.devices) > 1 and not setting.asked.get("cpu_expert_layers")
+    overridden = setting.asked.get("cpu_expert_layers") or setting.asked.get("cpu_tensors")
+    return whole_model and len(where.devices) > 1 and not overridden
 
 
 def _terms(setting: Setting, rules: Rules, where: Placement, ranks: tuple[Rank, ...]) -> Terms:
@@ -236,12 +237,15 @@ def _terms(setting: Setting, rules: Rules, where: Placement, ranks: tuple[Rank, 
 
 def _left_on_the_host(setting: Setting, where: Placement) -> Iterator[str]:
     layers = setting.scenario.model.architecture.layers
-    here, hosted = sum(map(len, where.devices)), len(hosted_experts(setting))
+    here, hosted = sum(map(len, where.devices)), hosted_modules(setting)
     if here < layers or where.output is None:
         host = f"{layers - here} of {layers} layers" if here < layers else "the output matrix"
         yield f"{host} stay on the host with their cache; times are those of a model wholly on GPUs."
     if hosted:
-        yield f"experts of {hosted} of {layers} layers stay on the host; times are those of a model wholly on GPUs."
+        own = {layer for parts in hosted.values() for part in parts for layer in part.layers}
+        routed = all(module.name.startswith("experts.") for module in hosted)
+        what = "experts" if routed else "matrices"
+        yield f"{what} of {len(own)} of {layers} layers stay on the host; times are those of a model wholly on GPUs."
 
 
 def _moved_by_itself(setting: Setting, rules: Rules, ranks: tuple[Rank, ...]) -> Iterator[str]:

@@ -83,23 +83,29 @@ def compute_bytes(model: Model, rule: ComputeRule, run: Pass, *, fused: bool) ->
         + _widened(shapes, rule, run)
         + rule.inputs * more
         + (run.copies - 1) * run.tokens * mask,
-        *_off_the_host(shapes, rule, run, mask, attending),
+        *_off_the_host(shapes, rule, run, layer, attending),
     )
     return max(phases)
 
 
-def _off_the_host(shapes: Shapes, rule: ComputeRule, run: Pass, mask: int, attending: int) -> Iterator[int]:
+def _off_the_host(shapes: Shapes, rule: ComputeRule, run: Pass, layer: int, attending: int) -> Iterator[int]:
     """Phases that work off what the host keeps: a matrix beside what goes in and comes out, a layer's cache as a whole.
 
-    Experts' products are there with the middle of those that a token visits, and four vectors between layers.
+    Experts' products are there with the middle of those that a token visits, and four vectors between layers. Where
+    only what leads out of a middle is on the host, it is beside a whole layer (`layer` bytes a token).
     """
-    host = run.host
-    if host.experts:
-        vectors = shapes.routed + (shapes.experts + 4) * shapes.hidden
-        yield host.experts + run.tokens * (_FLOAT_BYTES * vectors + mask)
-    if host.dense:
-        vectors = shapes.inner_matrices * shapes.inner + rule.vectors * shapes.hidden
-        yield host.dense + host.output + run.tokens * (_FLOAT_BYTES * vectors + mask)
+    host, mask = run.host, run.mask_cells * rule.mask_bytes
+    for into, out, middles, one in (
+        (host.experts_in, host.experts_out, shapes.routed_matrices * shapes.routed + 4 * shapes.hidden, shapes.routed),
+        (host.dense_in, host.dense_out, shapes.inner_matrices * shapes.inner + rule.vectors * shapes.hidden, 0),
+    ):
+        if into:
+            yield into + host.output + run.tokens * (_FLOAT_BYTES * middles + mask)
+        if out and into:
+            vectors = one + (shapes.experts + 4) * shapes.hidden if one else middles
+            yield out + run.tokens * (_FLOAT_BYTES * vectors + mask)
+        elif out:
+            yield out + run.tokens * layer
     if host.cell:
         vectors = 2 * shapes.queries + (rule.vectors - 3) * shapes.hidden
         yield host.cell * run.score_cells + run.tokens * (attending + _FLOAT_BYTES * vectors)

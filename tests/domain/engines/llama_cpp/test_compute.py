@@ -95,6 +95,13 @@ def test_experts_on_the_host_are_copied_one_matrix_at_a_time(row: dict[str, Any]
     assert buffer_mib(row | {"fused": True}, **asked) == pytest.approx(row["mib"], rel=3e-4)
 
 
+@pytest.mark.parametrize("row", DATA["hosted_tensors"], ids=str)
+def test_tensors_on_the_host_are_copied_one_at_a_time(row: dict[str, Any]) -> None:
+    asked = {"weight_dtype": row["dtype"], "cpu_tensors": [row["tensors"]]}
+
+    assert buffer_mib(row | {"fused": True}, **asked) == pytest.approx(row["mib"], rel=3e-4)
+
+
 @pytest.mark.parametrize("row", DATA["layers_on_the_host"], ids=str)
 def test_layers_on_the_host_are_copied_one_matrix_at_a_time(row: dict[str, Any]) -> None:
     """The largest is off where the build places buffers with gaps between them."""
