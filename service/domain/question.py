@@ -9,7 +9,7 @@ from service.domain.calibration import NOTHING_LEARNED
 from service.domain.commands import hear
 from service.domain.devices import alike, apart, are_apart, cards_of, listed_by, listed_count, rates
 from service.domain.echo import Echo
-from service.domain.engines.plain import ENGINES
+from service.domain.engines.plain import ENGINES, PlainEngine
 from service.domain.errors import Fault, NotSupported, QuoteError, UnknownArchitecture, ValidationError, nearest
 from service.domain.model import Model, from_config
 from service.domain.naming import NamedModel
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from service.domain.calibration import Calibration, Learned
-    from service.domain.commands import Heard
+    from service.domain.commands.asking import Heard
     from service.domain.devices import Device
     from service.domain.engines import Engine
     from service.domain.gpu import Gpu
@@ -40,7 +40,7 @@ _QUOTED = ("none", "vllm", "sglang", "tensorrt-llm", "llama.cpp")
 
 _DEVICES = frozenset({"gpu", "memory_bytes", "gpus", "gpus_memory_bytes"})
 """Names of which one must say what memory there is."""
-
+_SIZES = frozenset({"tensor_parallel", "pipeline_parallel", "data_parallel"})
 _OF_NO_ENGINE = frozenset({"as_of"})
 """Names that say which catalog is asked, and not what an engine is told: `catalog` is that one already."""
 
@@ -133,7 +133,11 @@ def resolve(asked: Mapping[str, Any], catalog: Catalog, read: NamedModel | None 
     """
     if "command" not in asked:
         return _resolved(asked, catalog, read)
-    heard = hear(asked, catalog)
+    return resolve_heard(hear(asked, catalog), catalog, read)
+
+
+def resolve_heard(heard: Heard, catalog: Catalog, read: NamedModel | None = None) -> Question:
+    """As `resolve`, of a question whose command was read already."""
     try:
         question = _resolved(heard.asked, catalog, read, heard)
     except QuoteError as error:
@@ -146,6 +150,7 @@ def resolve(asked: Mapping[str, Any], catalog: Catalog, read: NamedModel | None 
 def _resolved(
     asked: Mapping[str, Any], catalog: Catalog, read: NamedModel | None, heard: Heard | None = None
 ) -> Question:
+    asked = _spelt(asked)
     echo = Echo(asked, heard)
     engine = _engine(echo, catalog)
     _check_given(asked)
@@ -158,8 +163,10 @@ def _resolved(
     check_layout(layout, model.architecture)
     defaults = engine.release_defaults(asked)
     weights, cache = _formats(echo, named, gpu, engine, catalog)
-    context, limit, prefix = _lengths(echo, model, warnings)
-    calibration = catalog.calibration if echo.take("calibration", "auto") == "auto" else NOTHING_LEARNED
+    context, limit, prefix = _lengths(echo, model)
+    if model.context_tokens and limit > model.context_tokens:
+        warnings.append(_longer(limit, model, engine, heard))
+    calibration = catalog.calibration if echo.values["calibration"] == "auto" else NOTHING_LEARNED
     if are_apart(asked, cards):
         kinds = cards or (gpu,) * (listed_count(asked) or 0)
         found = apart(echo, kinds, defaults, weights, calibration=calibration, warnings=warnings)
@@ -190,22 +197,30 @@ def _resolved(
     return teach(question) if calibration.values else question
 
 
+def _spelt(asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The question with methods of drafting as the catalog writes them: engines write EAGLE and NEXTN too."""
+    method = asked.get("speculative_method")
+    return asked if method is None else {**asked, "speculative_method": method.casefold()}
+
+
 def _engine(echo: Echo, catalog: Catalog) -> Engine:
-    name = echo.take("engine", "none")
+    name = echo.values["engine"]
     if name not in ENGINES:
         raise ValidationError(Fault("/engine", f"No engine is called {name!r}.", nearest(name, ENGINES)))
     if name not in _QUOTED:
         detail = f"Engine {name} cannot be quoted yet; these can: {', '.join(_QUOTED)}."
         raise NotSupported(Fault("/engine", detail, _QUOTED))
     engine = catalog.engine(name)
-    faults = [
-        Fault(f"/{n}", NOT_BUILT.get(n, f"Engine {name} has no {n}."))
-        for n in echo.asked
-        if n not in engine.takes and n not in _OF_NO_ENGINE
-    ]
-    if faults:
-        raise NotSupported(*faults)
+    if not engine.takes.issuperset(echo.asked):
+        _refuse_strange(echo.asked, engine)
     return engine
+
+
+def _refuse_strange(asked: Mapping[str, Any], engine: Engine) -> None:
+    """Raise NotSupported for every name that the engine does not have."""
+    strange = [n for n in asked if n not in engine.takes and n not in _OF_NO_ENGINE]
+    if strange:
+        raise NotSupported(*(Fault(f"/{n}", NOT_BUILT.get(n, f"Engine {engine.name} has no {n}.")) for n in strange))
 
 
 def _check_given(asked: Mapping[str, Any]) -> None:
@@ -255,26 +270,22 @@ def _gpu(echo: Echo, catalog: Catalog) -> Gpu | None:
 
 
 def _layout(echo: Echo, engine: Engine, assumptions: list[str]) -> Layout:
-    asked = echo.asked
-    # An engine without tensor parallelism spreads whole layers over its devices.
-    alone = "tensor_parallel" if "tensor_parallel" in engine.takes else "pipeline_parallel"
+    asked, values = echo.asked, echo.values
     listed = listed_count(asked)
     count = asked.get("gpu_count", listed)
     if listed not in {None, count}:
         raise ValidationError(Fault("/gpu_count", f"gpu_count is {count}, and {listed_by(asked)} lists {listed}."))
-    sizes = [asked.get(n) for n in ("tensor_parallel", "pipeline_parallel", "data_parallel")]
-    if count is not None and sizes == [None, None, None]:
-        if count > 1:
+    if _SIZES.isdisjoint(asked):
+        # An engine without tensor parallelism spreads whole layers over its devices.
+        alone = "tensor_parallel" if "tensor_parallel" in engine.takes else "pipeline_parallel"
+        if count is not None and count > 1:
             said = f"{count} gpus are" if listed else f"gpu_count {count} is"
             assumptions.append(f"{said} taken as {alone} {count}")
-        echo.take(alone, count, "derived")
-    elif count is None and asked.get("tensor_split") and sizes == [None, None, None]:
-        echo.take(alone, len(asked["tensor_split"]), "derived")
-    tensor, pipeline, data = (
-        echo.values[name] if echo.taken[name] == "derived" else echo.take(name, 1)
-        for name in ("tensor_parallel", "pipeline_parallel", "data_parallel")
-    )
-    expert = echo.take("expert_parallel", default=False)
+        devices = len(asked.get("tensor_split") or ()) if count is None else count
+        if devices:
+            echo.take(alone, devices, "derived")
+    tensor, pipeline, data = values["tensor_parallel"], values["pipeline_parallel"], values["data_parallel"]
+    expert = values["expert_parallel"]
     product = tensor * pipeline * data
     echo.take("gpu_count", product, "derived")
     if count not in {None, product}:
@@ -320,7 +331,7 @@ def _cache_format(name: str, catalog: Catalog) -> CacheFormat:
 def _check_covers(weights: WeightFormat, cache: CacheFormat, model: Model) -> None:
     """Refuse a format that says nothing of this model: one for experts or latent vectors that it does not have."""
     architecture = model.architecture
-    if not weights.ideal and not any(module.kind in weights.quantizes for module in architecture.modules):
+    if not weights.ideal and weights.quantizes.isdisjoint(architecture.kinds):
         kinds = ", ".join(sorted(weights.quantizes))
         detail = f"{weights.name} is a format for {kinds}, of which {model.name} has none."
         raise NotSupported(Fault("/weight_dtype", detail))
@@ -334,7 +345,7 @@ def _canonical(name: str | None, catalog: Catalog) -> str | None:
     return None if name is None else catalog.format(name).name
 
 
-def _lengths(echo: Echo, model: Model, warnings: list[str]) -> tuple[int, int, int]:
+def _lengths(echo: Echo, model: Model) -> tuple[int, int, int]:
     own = model.context_tokens
     asked = echo.asked.get("context_limit_tokens")
     if asked is not None and (own is None or asked < own):
@@ -345,7 +356,7 @@ def _lengths(echo: Echo, model: Model, warnings: list[str]) -> tuple[int, int, i
     if context is None:
         raise ValidationError(Fault("/context_tokens", "The model states no longest context: give context_tokens."))
     limit = echo.take("context_limit_tokens", context, "derived")
-    prefix = echo.take("shared_prefix_tokens", 0)
+    prefix = echo.values["shared_prefix_tokens"]
     if limit < context:
         detail = f"context_limit_tokens {limit} is below context_tokens {context}."
         raise ValidationError(Fault("/context_limit_tokens", detail))
@@ -354,9 +365,16 @@ def _lengths(echo: Echo, model: Model, warnings: list[str]) -> tuple[int, int, i
             f"shared_prefix_tokens {prefix} must be below context_tokens {context}: a sequence adds at least a token."
         )
         raise ValidationError(Fault("/shared_prefix_tokens", detail))
-    if own and limit > own:
-        warnings.append(f"{limit:,} tokens are more than the {own:,} that {model.name} was published for.")
     return context, limit, prefix
+
+
+def _longer(limit: int, model: Model, engine: Engine, heard: Heard | None) -> str:
+    """What to say of sequences longer than the model's own: whether memory holds them is all that is quoted."""
+    said = f"{limit:,} tokens are more than the {model.context_tokens:,} that {model.name} was published for"
+    variable = None if isinstance(engine, PlainEngine) else engine.flags.longer
+    if variable is None or (heard is not None and heard.longer):
+        return f"{said}."
+    return f"{said}: {engine.name} does not start for them unless {variable}=1 is set, whatever memory holds."
 
 
 def _overrides(echo: Echo, model: Model) -> tuple[int | None, int | None]:

@@ -27,6 +27,7 @@ SETTLED = {
         "_keys",
         "_values",
         "_chunked",
+        "_chunk",
     ),
 }
 """Names that `service.domain.commands` settles with others."""

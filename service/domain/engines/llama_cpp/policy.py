@@ -13,6 +13,7 @@ from service.domain.engines.llama_cpp.rules import (
     ComputeRule,
     Constants,
     FitRule,
+    LatentRule,
     OffloadRule,
     Rules,
     SlotRule,
@@ -40,6 +41,7 @@ class Topics:
 
     slots: _Rows
     cells: _Rows
+    latent: _Rows
     compute: _Rows
     fitting: _Rows
     offload: _Rows
@@ -78,6 +80,7 @@ class LlamaCppEngine:
             self._note(number),
             _newest(topics.slots, number),
             _newest(topics.cells, number),
+            _newest(topics.latent, number),
             _newest(topics.compute, number),
             _newest(topics.fitting, number),
             _newest(topics.offload, number),
@@ -142,6 +145,7 @@ def _topics(facts: Mapping[str, Any]) -> Topics:
     return Topics(
         slots=_rows(facts["slots"], lambda row: made(SlotRule, row)),
         cells=_rows(facts["cells"], lambda row: made(CellRule, row, windows=frozenset(row["windows"]))),
+        latent=_rows(facts["latent"], lambda row: made(LatentRule, row, indexed=frozenset(row["indexed"]))),
         compute=_rows(facts["compute"], lambda row: made(ComputeRule, row)),
         fitting=_rows(facts["fitting"], lambda row: made(FitRule, row)),
         offload=_rows(facts["offload"], lambda row: made(OffloadRule, row)),
