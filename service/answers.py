@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from service.domain.errors import QuoteError
 from service.domain.fitting import with_fitted_length
-from service.domain.log_answer import log_answer
 from service.domain.question import Question, resolve
 from service.domain.quote import fit
 from service.domain.traffic_quote import traffic
@@ -14,9 +13,8 @@ from service.domain.traffic_quote import traffic
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from service.domain.logs import LogReading
     from service.domain.question import Catalog
-
-__all__ = ["fit_answer", "log_answer", "traffic_answer"]
 
 
 def fit_answer(asked: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
@@ -30,6 +28,14 @@ def fit_answer(asked: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
 def traffic_answer(asked: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
     """What a decode step reads: the answer of `/traffic`; as `fit_answer`."""
     return _answered(traffic, asked, catalog)
+
+
+def log_answer(reading: LogReading, given: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
+    """What a start-up log says beside what would be quoted: the answer of `/logs`."""
+    # Most processes never meet a log.
+    from service.domain import log_answer as logs  # noqa: PLC0415
+
+    return logs.log_answer(reading, given, catalog)
 
 
 def _answered(

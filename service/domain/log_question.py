@@ -16,7 +16,7 @@ from service.domain.spans import SPANS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from service.domain.commands import Understood
+    from service.domain.commands.meaning import Understood
     from service.domain.engines import ServingEngine
     from service.domain.logs import LogReading
     from service.domain.question import Catalog

@@ -29,7 +29,6 @@ from service.storage.measurement_writes import JUDGING_LOCK
 from service.storage.scores import forget_scores, note_scores
 from service.storage.snapshot import Snapshot
 from service.storage.tables import AccuracyScore, LearningQueue, LearningSample, LearningState, Measurement
-from service.storage.trust import next_unsettled
 from service.storage.turns import Turns
 
 _logger: Final = logging.getLogger(__name__)
@@ -40,6 +39,12 @@ SAMPLES_KEPT: Final = 8
 CELLS_KEPT: Final = 64
 """Of each probe, those it measured in last: what one probe invents must not fill the store."""
 
+# As text, for what every worker asks now and then: see `newest_revisions`.
+_WAITING: Final = (
+    "SELECT (SELECT max(seq) FROM measurement), (SELECT min(catalog_revision) FROM learning_sample),"
+    " (SELECT min(seq) FROM learning_queue), (SELECT min(id) FROM trust_decision WHERE done_seq < last_seq)"
+)
+_STATE: Final = "SELECT seq, taken, learned, rules FROM learning_state WHERE id = 1"
 _ROWS_AT_ONCE: Final = 500
 _SECONDS: Final = 20.0
 _ACCEPTED: Final = "accepted"
@@ -87,16 +92,15 @@ def learn_some(sessions: sessionmaker[Session], snapshot: Snapshot, seconds: flo
 def has_news(sessions: sessionmaker[Session], snapshot: Snapshot) -> bool:
     """Whether a run would find something to do: looked up by keys, however many rows there are."""
     with read_session(sessions) as session:
-        state = session.get(LearningState, 1)
-        newest = session.scalar(select(func.max(Measurement.seq))) or 0
-        oldest = session.scalar(select(func.min(LearningSample.catalog_revision)))
-        return (
-            newest > (0 if state is None else state.seq)
-            or (state is not None and (state.taken != state.learned or state.rules != RULES))
-            or (oldest is not None and oldest < snapshot.compared_revision())
-            or session.scalar(select(LearningQueue.seq).limit(1)) is not None
-            or next_unsettled(session) is not None
-        )
+        newest, oldest, queued, unsettled = session.connection().exec_driver_sql(_WAITING).one()
+        state = session.connection().exec_driver_sql(_STATE).first()
+    return (
+        (newest or 0) > (0 if state is None else state.seq)
+        or (state is not None and (state.taken != state.learned or state.rules != RULES))
+        or (oldest is not None and oldest < snapshot.compared_revision())
+        or queued is not None
+        or unsettled is not None
+    )
 
 
 def _reach(sessions: sessionmaker[Session]) -> int:

@@ -1,13 +1,12 @@
 """What a log says beside the quote of the question that it implies."""
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from service.domain import engines
 from service.domain.catalog import CatalogKind, Entry
-from service.domain.engines import Engine
 from service.domain.errors import NotSupported, UnknownModel
 from service.domain.gpu import Gpu
 from service.domain.log_answer import log_answer
@@ -16,6 +15,9 @@ from service.domain.naming import NamedModel
 from service.storage.catalog_yaml import read_yaml
 from tests.domain.conftest import CATALOG, Shelf, entry
 from tests.domain.logs.samples import SAMPLES
+
+if TYPE_CHECKING:
+    from service.domain.engines import Engine
 
 BY_NAME = {sample.name: sample for sample in SAMPLES}
 LLAMA = "llama-3.1-8b-instruct"
@@ -41,7 +43,7 @@ class Names(Shelf):
         return NamedModel(self.model(NAMES[name]))
 
     @cache  # noqa: B019  # one shelf lives as long as the tests
-    def engine(self, name: str) -> Engine:
+    def engine(self, name: str) -> "Engine":
         flags = CATALOG / "engines" / "flags" / f"{name}.yaml"
         if not flags.exists() and name != "none":
             raise NotSupported.at("/engine", f"no {name}")

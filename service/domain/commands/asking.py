@@ -66,8 +66,8 @@ class Heard:
         return merged(error, self.said_by)
 
 
-def hear(asked: Mapping[str, Any], catalog: Catalog) -> Heard:
-    """Read the command of a question; raises QuoteError at `/command` for whatever is not understood or contradicts."""
+def heard(asked: Mapping[str, Any], catalog: Catalog) -> Heard:
+    """What `hear` of the package answers."""
     text = str(asked["command"])
     beside = {name: value for name, value in asked.items() if name != "command"}
     start = started(text, beside.get("engine"))
