@@ -11,7 +11,7 @@ from flask import current_app
 from service.api import limits
 from service.api.problems import ProblemError
 from service.api.quick_json import write_sorted
-from service.api.schemas.measurement_rows import oldest_kept, read_row
+from service.api.schemas.measurement_rows import Seen, oldest_kept, read_row
 from service.api.services import services, snapshot
 from service.api.uploads import BrokenLine, UploadBody
 from service.domain.errors import Fault
@@ -105,7 +105,7 @@ def _over_budget(seconds: int) -> ProblemError:
 
 def _read(rows: Iterable[Any], oldest: datetime) -> list[Outcome]:
     outcomes, bad = [], 0
-    seen: dict[tuple[str, str], Any] = {}
+    seen = Seen()
     for given in rows:
         listed = limits.ROW_FAULTS if bad < limits.BAD_ROWS_LISTED else 1
         outcome = _read_one(given, listed, oldest, seen)
@@ -118,7 +118,7 @@ def _read_one(
     given: Any,  # noqa: ANN401  # any JSON value
     most_faults: int,
     oldest: datetime,
-    seen: dict[tuple[str, str], Any],
+    seen: Seen,
 ) -> Outcome:
     if isinstance(given, BrokenLine):
         return Outcome(None, None, "", [Fault("", given.detail)])

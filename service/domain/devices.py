@@ -6,13 +6,12 @@ which the engine numbers them, and only an engine that places a model device by 
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from service.domain.errors import Fault, NotSupported, ValidationError
 from service.domain.ledger import Budget
 from service.domain.taught import seen_memory
-from service.domain.units import whole
+from service.domain.units import portion, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -164,10 +163,8 @@ def _warn_of_basis(echo: Echo, name: str, warnings: list[str]) -> None:
 def _budget(echo: Echo, engine: EngineDefaults, memory: int) -> Budget:
     """What the question leaves of a device's memory."""
     utilization = echo.take("memory_utilization", engine.memory_utilization)
-    outside = (
-        0 if utilization == 1 or engine.reserve_bytes is None else memory - int(memory * Fraction(str(utilization)))
-    )
-    others = echo.take("memory_used_by_others_bytes", 0)
+    outside = 0 if utilization == 1 or engine.reserve_bytes is None else memory - portion(memory, utilization)
+    others = echo.values["memory_used_by_others_bytes"]
     pool = echo.asked.get("kv_cache_bytes")
     if engine.reserve_bytes is None:
         return Budget(memory, 0, others, echo.asked.get("reserve_bytes", 0), pool)

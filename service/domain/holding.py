@@ -41,6 +41,17 @@ class Holding(ABC):
     def fits(self, sequences: int, context_tokens: int) -> bool:
         """Whether a replica holds so many sequences of that length, whatever it is started for."""
 
+    def keeps(self, change: Mapping[str, Any]) -> bool:  # noqa: ARG002  # what an engine may override
+        """Whether the ceiling of a lever is sure to come true, so that nobody need ask its question to see."""
+        return False
+
+    def fits_ranks(self, tensor: int, sequences: int) -> bool | None:  # noqa: ARG002  # what an engine may override
+        """Whether a replica of so many tensor-parallel ranks starts and holds so many sequences.
+
+        None where only the question asked again can tell, since ranks change other defaults of the engine.
+        """
+        return None
+
     @abstractmethod
     def ledger(self) -> dict[str, Any]:
         """The limiting rank's memory in parts that add up to the byte."""

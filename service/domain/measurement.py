@@ -88,13 +88,14 @@ _NO_LIMITS = Doubt("The catalog does not say what may be believed of measurement
 class Lookups:
     """What rows name, looked up in one catalog and remembered: an upload names the same few things a thousand times."""
 
-    __slots__ = ("_catalog", "_kept", "_made", "_standings", "distrust")
+    __slots__ = ("_catalog", "_kept", "_limits", "_made", "_standings", "distrust")
 
     def __init__(self, catalog: Catalog, distrust: Distrust = NOBODY_DISTRUSTED) -> None:
         """Begin with nothing looked up."""
         self.distrust = distrust
         self._catalog = catalog
         self._kept: dict[tuple[str, str], Any] = {}
+        self._limits: Limits | Doubt | None = None
         self._made: dict[Hashable, Any] = {}
         self._standings: dict[tuple[str, int, int, int], tuple[_Parts, Standing]] = {}
 
@@ -135,9 +136,10 @@ class Lookups:
 
     @property
     def limits(self) -> Limits | Doubt:
-        """What may be believed, or why the catalog does not say: one of before this release had none."""
-        found: Limits | Doubt = self._keep("engine", NO_ENGINE, self._find_limits)
-        return found
+        """What may be believed, or why the catalog does not say."""
+        if self._limits is None:
+            self._limits = self._keep("engine", NO_ENGINE, self._find_limits)
+        return self._limits
 
     def _find_limits(self) -> Limits | Doubt:
         found: Limits | None = getattr(self._catalog.engine(NO_ENGINE), "limits", None)
@@ -332,7 +334,7 @@ def _too_few_devices(row: Mapping[str, Any]) -> str | None:
     tensor, stages = setup.get("tensor_parallel"), setup.get("pipeline_parallel")
     if tensor is None and stages is None and setup.get("data_parallel") is None:
         tensor = setup.get("gpu_count")
-    needed = (tensor or 1) * (stages or 1)
+    needed = max((tensor or 1) * (stages or 1), len(setup.get("gpus") or ()))
     if count >= needed:
         return None
     return f"gpu.count {count} contradicts setup: one replica is split over {needed}, counted over all its machines."

@@ -25,9 +25,10 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Shares of what is listed, but where a name says seconds or bytes; `slow_` are of steps above `slow_seconds`.
+    """Shares of what is listed, but where a name says seconds, bytes, bits or tokens; `slow_` are of long steps.
 
-    `margin` and `memory_margin` are how far above the list an honest figure may be. The windows are of a figure to
+    `margin` and `memory_margin` are how far above the list an honest figure may be; `cache_speed` is how many times as
+    fast as its memory a device's cache may be. `slow_` hold above `slow_seconds`. The windows are of a figure to
     what it is compared with; those of `other_unit` (memory, bandwidth, matmul) hold once it is multiplied by 8 or a
     power of 1,024.
     """
@@ -40,6 +41,9 @@ class Limits:
     least_gather: float
     least_matmul: float
     least_pool_bytes: int
+    least_mixed_bits: float
+    most_guessed_tokens: int
+    cache_speed: float
     slow_seconds: float
     slow_read: float
     slow_work: float
@@ -61,6 +65,9 @@ def from_facts(facts: Mapping[str, Any]) -> Limits:
         least_gather=facts["least_gather"],
         least_matmul=facts["least_matmul"],
         least_pool_bytes=facts["least_pool_bytes"],
+        least_mixed_bits=facts["least_mixed_bits"],
+        most_guessed_tokens=facts["most_guessed_tokens"],
+        cache_speed=facts["cache_speed"],
         slow_seconds=slow["seconds"],
         slow_read=slow["read"],
         slow_work=slow["work"],

@@ -5,8 +5,7 @@ seconds = max(matrices + attention, reading weights and earlier cache once a chu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.exchange import ACTIVATION_BYTES
 from service.domain.units import ceil_div
@@ -20,8 +19,7 @@ _STREAMED_BYTES = 8
 _SIXTEEN_BITS = ("bf16", "fp16")
 
 
-@dataclass(frozen=True, slots=True)
-class PrefillTime:
+class PrefillTime(NamedTuple):
     """Seconds of a prefill, part by part; `mixed` of a decode step that takes one of its chunks along."""
 
     compute: float

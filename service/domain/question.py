@@ -40,7 +40,7 @@ _QUOTED = ("none", "vllm", "sglang", "tensorrt-llm", "llama.cpp")
 
 _DEVICES = frozenset({"gpu", "memory_bytes", "gpus", "gpus_memory_bytes"})
 """Names of which one must say what memory there is."""
-
+_SIZES = frozenset({"tensor_parallel", "pipeline_parallel", "data_parallel"})
 _OF_NO_ENGINE = frozenset({"as_of"})
 """Names that say which catalog is asked, and not what an engine is told: `catalog` is that one already."""
 
@@ -166,7 +166,7 @@ def _resolved(
     context, limit, prefix = _lengths(echo, model)
     if model.context_tokens and limit > model.context_tokens:
         warnings.append(_longer(limit, model, engine, heard))
-    calibration = catalog.calibration if echo.take("calibration", "auto") == "auto" else NOTHING_LEARNED
+    calibration = catalog.calibration if echo.values["calibration"] == "auto" else NOTHING_LEARNED
     if are_apart(asked, cards):
         kinds = cards or (gpu,) * (listed_count(asked) or 0)
         found = apart(echo, kinds, defaults, weights, calibration=calibration, warnings=warnings)
@@ -204,21 +204,23 @@ def _spelt(asked: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _engine(echo: Echo, catalog: Catalog) -> Engine:
-    name = echo.take("engine", "none")
+    name = echo.values["engine"]
     if name not in ENGINES:
         raise ValidationError(Fault("/engine", f"No engine is called {name!r}.", nearest(name, ENGINES)))
     if name not in _QUOTED:
         detail = f"Engine {name} cannot be quoted yet; these can: {', '.join(_QUOTED)}."
         raise NotSupported(Fault("/engine", detail, _QUOTED))
     engine = catalog.engine(name)
-    faults = [
-        Fault(f"/{n}", NOT_BUILT.get(n, f"Engine {name} has no {n}."))
-        for n in echo.asked
-        if n not in engine.takes and n not in _OF_NO_ENGINE
-    ]
-    if faults:
-        raise NotSupported(*faults)
+    if not engine.takes.issuperset(echo.asked):
+        _refuse_strange(echo.asked, engine)
     return engine
+
+
+def _refuse_strange(asked: Mapping[str, Any], engine: Engine) -> None:
+    """Raise NotSupported for every name that the engine does not have."""
+    strange = [n for n in asked if n not in engine.takes and n not in _OF_NO_ENGINE]
+    if strange:
+        raise NotSupported(*(Fault(f"/{n}", NOT_BUILT.get(n, f"Engine {engine.name} has no {n}.")) for n in strange))
 
 
 def _check_given(asked: Mapping[str, Any]) -> None:
@@ -268,26 +270,22 @@ def _gpu(echo: Echo, catalog: Catalog) -> Gpu | None:
 
 
 def _layout(echo: Echo, engine: Engine, assumptions: list[str]) -> Layout:
-    asked = echo.asked
-    # An engine without tensor parallelism spreads whole layers over its devices.
-    alone = "tensor_parallel" if "tensor_parallel" in engine.takes else "pipeline_parallel"
+    asked, values = echo.asked, echo.values
     listed = listed_count(asked)
     count = asked.get("gpu_count", listed)
     if listed not in {None, count}:
         raise ValidationError(Fault("/gpu_count", f"gpu_count is {count}, and {listed_by(asked)} lists {listed}."))
-    sizes = [asked.get(n) for n in ("tensor_parallel", "pipeline_parallel", "data_parallel")]
-    if count is not None and sizes == [None, None, None]:
-        if count > 1:
+    if _SIZES.isdisjoint(asked):
+        # An engine without tensor parallelism spreads whole layers over its devices.
+        alone = "tensor_parallel" if "tensor_parallel" in engine.takes else "pipeline_parallel"
+        if count is not None and count > 1:
             said = f"{count} gpus are" if listed else f"gpu_count {count} is"
             assumptions.append(f"{said} taken as {alone} {count}")
-        echo.take(alone, count, "derived")
-    elif count is None and asked.get("tensor_split") and sizes == [None, None, None]:
-        echo.take(alone, len(asked["tensor_split"]), "derived")
-    tensor, pipeline, data = (
-        echo.values[name] if echo.taken[name] == "derived" else echo.take(name, 1)
-        for name in ("tensor_parallel", "pipeline_parallel", "data_parallel")
-    )
-    expert = echo.take("expert_parallel", default=False)
+        devices = len(asked.get("tensor_split") or ()) if count is None else count
+        if devices:
+            echo.take(alone, devices, "derived")
+    tensor, pipeline, data = values["tensor_parallel"], values["pipeline_parallel"], values["data_parallel"]
+    expert = values["expert_parallel"]
     product = tensor * pipeline * data
     echo.take("gpu_count", product, "derived")
     if count not in {None, product}:
@@ -333,7 +331,7 @@ def _cache_format(name: str, catalog: Catalog) -> CacheFormat:
 def _check_covers(weights: WeightFormat, cache: CacheFormat, model: Model) -> None:
     """Refuse a format that says nothing of this model: one for experts or latent vectors that it does not have."""
     architecture = model.architecture
-    if not weights.ideal and not any(module.kind in weights.quantizes for module in architecture.modules):
+    if not weights.ideal and weights.quantizes.isdisjoint(architecture.kinds):
         kinds = ", ".join(sorted(weights.quantizes))
         detail = f"{weights.name} is a format for {kinds}, of which {model.name} has none."
         raise NotSupported(Fault("/weight_dtype", detail))
@@ -358,7 +356,7 @@ def _lengths(echo: Echo, model: Model) -> tuple[int, int, int]:
     if context is None:
         raise ValidationError(Fault("/context_tokens", "The model states no longest context: give context_tokens."))
     limit = echo.take("context_limit_tokens", context, "derived")
-    prefix = echo.take("shared_prefix_tokens", 0)
+    prefix = echo.values["shared_prefix_tokens"]
     if limit < context:
         detail = f"context_limit_tokens {limit} is below context_tokens {context}."
         raise ValidationError(Fault("/context_limit_tokens", detail))

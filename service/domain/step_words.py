@@ -75,6 +75,8 @@ def _apart(step: Step) -> str:
 def assume_release(flow: Traffic) -> None:
     """Say so where the release that a question leaves to the engine has times of its own, which nobody measured."""
     question = flow.question
+    if question.version is None:
+        return
     own = question.engine.step.times(case_of(question, question.version))
     if own is not flow.taught.modelled and own != flow.taught.modelled:
         measured = "times are of the releases that were measured"

@@ -8,18 +8,17 @@ With speculative decoding the model takes several tokens of each sequence at onc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import sqrt
 from operator import lt
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.architecture import ModuleKind
 from service.domain.cache import CacheKind
 from service.domain.drafting import drafting
 from service.domain.exchange import ACTIVATION_BYTES, exchanges, ranks_of
 from service.domain.loads import attention_loads, whole_load
-from service.domain.roofline import StepWeights, first_batch, step_weights
+from service.domain.roofline import StepWeights, first_batch, guessed, step_weights
 from service.domain.stages import placed_loads, timing_of
 from service.domain.taught_times import spread_of
 from service.domain.units import ceil_div, whole
@@ -36,8 +35,7 @@ if TYPE_CHECKING:
 _QUANTILES = NormalDist()
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """Seconds of one decode step, term by term, each summed over the pipeline's stages.
 
     `cache` is reading it and writing what the step adds. `spread` is the share that the interval takes to either side.
@@ -236,7 +234,8 @@ class Traffic:
             return first_batch(lambda b: self.cache_bytes(self.whole, b, context) > weights.traffic_bytes(b))
         each = sum(term.read_bytes(context) for term in terms) - weights.row_bytes
         if weights.expert_bytes and each > 0:
-            return first_batch(lambda b: each * b > weights.read_bytes(b))
+            near = guessed(lambda b: weights.read_bytes(b) / each, (weights.dense_bytes + weights.expert_bytes) / each)
+            return first_batch(lambda b: each * b > weights.read_bytes(b), near)
         return weights.dense_bytes // each + 1 if each > 0 else None
 
     def ridge_with_cache(self, context: int) -> int | None:
@@ -254,7 +253,9 @@ class Traffic:
         if gain <= 0:
             return None
         shared = once + self.weights.row_bytes - each
-        return first_batch(lambda b: b * gain >= (self.weights.read_bytes(b) + shared) / bandwidth)
+        weights, most = self.weights, (self.weights.dense_bytes + self.weights.expert_bytes + shared) / bandwidth
+        near = guessed(lambda b: (weights.read_bytes(b) + shared) / bandwidth / gain, most / gain)
+        return first_batch(lambda b: b * gain >= (weights.read_bytes(b) + shared) / bandwidth, near)
 
     def step(self, batch: int, context: int) -> Step | None:
         """The time between two tokens of one sequence, summed over the pipeline's stages."""

@@ -66,6 +66,7 @@ def test_answers_have_the_keys_that_are_promised(lab: Lab) -> None:
         ({"gpu": {"name": H100, "count": 1}, "setup": {"tensor_parallel": 4}}, "gpu.count 1 contradicts setup"),
         ({"gpu": {"name": H100, "count": 4}, "setup": {"tensor_parallel": 4, "pipeline_parallel": 2}}, "split over 8"),
         ({"gpu": {"name": H100, "count": 1}, "setup": {"gpu_count": 2}}, "split over 2"),
+        ({"gpu": {"name": H100, "count": 1}, "setup": {"gpus": ["a10", "h100-sxm-80gb"]}}, "split over 2"),
     ],
 )
 def test_a_row_that_contradicts_itself_is_kept_apart(lab: Lab, more: dict[str, object], said: str) -> None:

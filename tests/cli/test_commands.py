@@ -55,6 +55,7 @@ def test_every_command_explains_itself() -> None:
         "token list",
         "measurements learn",
         "measurements thin",
+        "measurements blank-commands",
     ):
         result = CliRunner().invoke(cli.main, [*path.split(), "--help"])
 

@@ -196,7 +196,7 @@ class OlderShelf(Shelf):
     @cache  # noqa: B019  # one shelf lives as long as the tests
     def engine(self, name: str) -> "Engine":
         engine: Any = super().engine(name)
-        older: Engine = replace(engine, step=replace(engine.step, speculation=None, kept={}))
+        older: Engine = replace(engine, step=replace(engine.step, speculation=None))
         return older
 
 

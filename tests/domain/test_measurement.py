@@ -1,66 +1,15 @@
 """What measurements are taken for, by a catalog of files and by the clock."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from service.domain.errors import UnknownGpu, UnknownModel
-from service.domain.gpu import Gpu
-from service.domain.measurement import Judgement, Lookups, Verdict, gpu_name, judge
+from service.domain.measurement import Lookups, Verdict, gpu_name, judge
 from service.domain.measurement_limits import Window
-from service.domain.model import Model
-from service.domain.naming import NamedModel
-from tests.domain.conftest import Shelf
-
-NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
-H100, GEFORCE = "h100-sxm-80gb", "rtx-4090"
-LLAMA = {"model": "llama-2-7b"}
-TOTAL = 85_029_615_043
-
-
-class Catalog:
-    """The catalog's files, of which the tests name some that are not there."""
-
-    def __init__(self, shelf: Shelf) -> None:
-        self.revision, self.calibration = shelf.revision, shelf.calibration
-        self.format, self.engine = shelf.format, shelf.engine
-        self._shelf = shelf
-
-    def gpu(self, name: str, pointer: str = "/gpu") -> Gpu:
-        if "9090" in name:
-            raise UnknownGpu.at(pointer, f"The catalog has no GPU named {name!r}.")
-        return self._shelf.gpu(name)
-
-    def model(self, name: str) -> Model:
-        if name.startswith("nobody"):
-            raise UnknownModel.at("/model", f"The catalog has no model named {name!r}.")
-        return self._shelf.model(name)
-
-    def named_model(self, name: str, pointer: str = "/model") -> NamedModel:
-        return self._shelf.named_model(name, pointer)
-
-
-CATALOG = Catalog(Shelf())
-
-
-def row(kind: str, values: dict[str, Any], setup: dict[str, Any] | None = None, **more: object) -> dict[str, Any]:
-    found = {"kind": kind, "measured_at": "2026-11-29T10:00:00Z", "values": values, "gpu": {"name": H100}}
-    return {**found, "setup": setup or {}, **more}
-
-
-def judged(measured: dict[str, Any]) -> Judgement:
-    return judge(measured, NOW, Lookups(CATALOG))
-
-
-def verdict(kind: str, values: dict[str, Any], setup: dict[str, Any] | None = None, **more: object) -> Verdict:
-    return judged(row(kind, values, setup, **more)).verdict
-
-
-def step(seconds: float, **setup: object) -> Verdict:
-    return verdict("decode_step", {"seconds": seconds}, setup)
+from tests.domain.judging import CATALOG, GEFORCE, H100, LLAMA, NOW, TOTAL, judged, row, step, verdict
 
 
 def test_what_a_healthy_card_reports_is_accepted() -> None:
@@ -159,6 +108,15 @@ BY_LIMIT: dict[str, tuple[dict[str, object], dict[str, Any]]] = {
     "gather": ({"least_gather": 0.7}, row("memory_bandwidth", {"bytes_per_second": 2e12, "access": "gather"})),
     "matmul": ({"least_matmul": 0.9}, row("matmul_rate", {"flops_per_second": 8e14, "dtype": "bf16"})),
     "pool": ({"least_pool_bytes": 2**40}, row("engine_capacity", {"kv_cache_bytes": 2**35}, LLAMA)),
+    "mixed": (
+        {"least_mixed_bits": 8},
+        row("decode_step", {"seconds": 0.0015}, {**LLAMA, "weight_dtype": "q4_k_m"}),
+    ),
+    "guesses": (
+        {"most_guessed_tokens": 1},
+        row("decode_step", {"seconds": 0.001}, {**LLAMA, "speculative_method": "eagle"}),
+    ),
+    "cache speed": ({"cache_speed": 1.0}, row("all_reduce", {"bytes": 2**20, "ranks": 8, "seconds": 1e-7})),
     "slow steps": ({"slow_seconds": 0.01, "slow_read": 0.9}, row("decode_step", {"seconds": 0.02}, LLAMA)),
     "slow prefills": (
         {"slow_seconds": 0.01, "slow_work": 0.9},
@@ -316,6 +274,22 @@ def test_a_batch_whose_cache_exceeds_the_memory_did_not_pass() -> None:
     )
 
 
+@pytest.mark.parametrize("setup", [{}, {"context_tokens": 4096, "shared_prefix_tokens": 4096}])
+def test_no_sequence_takes_less_than_a_token_however_much_it_shares(setup: dict[str, Any]) -> None:
+    assert verdict("batch_ceiling", {"passed_sequences": 100_000}, {**LLAMA, **setup}) is Verdict.ACCEPTED
+    assert verdict("batch_ceiling", {"passed_sequences": 1_000_000}, {**LLAMA, **setup}) is Verdict.QUARANTINED
+
+
+@pytest.mark.parametrize("name", ["decode_context_parallel", "attention_data_parallel"])
+def test_a_cache_that_is_split_beside_its_heads_is_bound_by_the_device_too(name: str) -> None:
+    setup = {**LLAMA, "tensor_parallel": 2, name: 2}
+
+    assert verdict("kv_allocation", {"bytes_per_token": 131_072}, setup) is Verdict.ACCEPTED
+    assert verdict("kv_allocation", {"bytes_per_token": 1e12}, setup) is Verdict.QUARANTINED
+    assert verdict("engine_capacity", {"kv_capacity_tokens": 500_000}, setup) is Verdict.ACCEPTED
+    assert verdict("engine_capacity", {"kv_capacity_tokens": 1_000_000}, setup) is Verdict.QUARANTINED
+
+
 def test_an_engines_parts_fit_the_device() -> None:
     parts = {"kv_capacity_tokens": 112_000, "kv_cache_bytes": 112_000 * 524_288, "weight_bytes": 13_476_831_232}
 
@@ -336,44 +310,6 @@ def test_the_studys_impossible_row_is_quarantined() -> None:
 
     assert step(0.00098, **setup) is Verdict.QUARANTINED
     assert step(0.0165, **setup) is Verdict.ACCEPTED
-
-
-def test_a_million_tokens_a_second_are_quarantined() -> None:
-    assert step(1e-6, **LLAMA) is Verdict.QUARANTINED
-
-
-def test_a_step_of_a_few_layers_is_compared_with_those() -> None:
-    timed = {"seconds": 0.00025, "layers_timed": 1}
-
-    assert verdict("decode_step", timed, {**LLAMA, "batch_size": 8, "context_tokens": 4096}) is Verdict.ACCEPTED
-    assert verdict("decode_step", {**timed, "seconds": 2e-5}, LLAMA) is Verdict.QUARANTINED
-
-
-def test_a_step_that_guesses_tokens_may_be_faster() -> None:
-    assert step(0.001, **LLAMA, speculative_method="eagle") is Verdict.ACCEPTED
-
-
-def test_a_large_batch_is_bound_by_arithmetic() -> None:
-    assert step(0.02, **LLAMA, batch_size=4096) is Verdict.QUARANTINED
-    assert step(0.08, **LLAMA, batch_size=4096) is Verdict.ACCEPTED
-
-
-def test_experts_that_no_token_visits_need_not_be_read() -> None:
-    assert step(0.012, model="mixtral-8x7b-v0.1") is Verdict.ACCEPTED
-    assert step(0.004, model="mixtral-8x7b-v0.1") is Verdict.QUARANTINED
-
-
-def test_a_prefill_multiplies_every_token_with_the_weights() -> None:
-    setup = {**LLAMA, "prompt_tokens": 8192}
-
-    assert verdict("prefill", {"seconds": 0.25}, setup) is Verdict.ACCEPTED
-    assert verdict("prefill", {"seconds": 0.05}, setup) is Verdict.QUARANTINED
-    assert verdict("prefill", {"seconds": 0.05}, LLAMA) is Verdict.ACCEPTED
-
-
-def test_an_all_reduce_may_beat_its_links_but_not_the_memory() -> None:
-    assert verdict("all_reduce", {"bytes": 2**28, "ranks": 8, "seconds": 0.001}) is Verdict.ACCEPTED
-    assert verdict("all_reduce", {"bytes": 2**30, "ranks": 8, "seconds": 0.0001}) is Verdict.QUARANTINED
 
 
 @pytest.mark.parametrize(
