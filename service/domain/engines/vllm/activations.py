@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.engines.vllm.rules import at_capability
-from service.domain.engines.vllm.setting import has_states
+from service.domain.engines.vllm.setting import has_latent, has_states
 from service.domain.engines.vllm.shapes import widths_of
 from service.domain.units import ceil_div, whole
 
@@ -48,6 +48,9 @@ def _workspaces(setting: Setting, rules: Rules) -> int:
     """What the matrix library and what attends keep for themselves."""
     constants, capability = rules.constants, setting.device.capability
     matrices = workspace_bytes(setting, rules)
+    if rules.core != "v0" and not has_latent(setting.model.architecture):
+        # The newer core attends to nothing in its profiled pass, and a workspace is taken with the first step.
+        return matrices
     backend = setting.asked.attention_backend
     if backend is not None:
         return matrices + constants.backends[backend.casefold()].workspace_bytes

@@ -52,11 +52,12 @@ class Reserve(NamedTuple):
 def reserve_of(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last: bool) -> Reserve:
     """The reserve of a rank on that pipeline stage, remembered with the model."""
     asked, device, layout = setting.asked, setting.device, setting.layout
-    # Only the gather buffer of latent attention follows the longest sequence.
-    length = setting.limit_tokens if has_latent(setting.model.architecture) else 0
+    # Only the gather buffer of latent attention and the largest film follow the longest sequence.
+    length = setting.limit_tokens if asked.encoder_budget_tokens or has_latent(setting.model.architecture) else 0
     key = (
         "vllm-reserve", rules, setting.weights, layout.tensor, layout.pipeline, layout.expert and layout.data,
-        device.capability, device.nvlink, device.unified, device.vendor, batch, stage, last, length,
+        device.capability, device.link_bytes_per_second, device.unified, device.vendor, batch, stage, last, length,
+        setting.cache.name,
         asked.enforce_eager, asked.speculative_tokens, asked.sampler_backend, asked.attention_backend,
         asked.encoder_budget_tokens,
     )  # fmt: skip
@@ -147,16 +148,21 @@ def _pass_shares(setting: Setting, rules: Rules) -> Shares:
 def _runtime(setting: Setting, rules: Rules) -> Part:
     layout, constants = setting.layout, rules.constants
     piped = layout.pipeline > 1 and layout.tensor == 1
-    span = constants.pipeline if piped else rules.runtime.span
+    span = constants.pipeline if piped else rules.runtime.span_of(setting.device.capability)
     span = constants.vendor_runtime.get(setting.device.vendor, span)
     note = "device context and libraries outside PyTorch"
     if setting.device.unified:
-        span = span._replace(high=span.high + constants.unified_bytes)
+        span = _sum(span, constants.unified)
+        note += ", and what the process takes of the memory that the host shares"
     loading = constants.vendor_loading.get(setting.device.vendor)
     if loading and rules.runtime.adds_loading:
-        span = Span(*map(sum, zip(span, loading, strict=True)))
+        span = _sum(span, loading)
         note += ", and what loading takes beside the weights, which are measured by the device's use"
     return Part("runtime", span, note)
+
+
+def _sum(*spans: Span) -> Span:
+    return Span(*map(sum, zip(*spans, strict=True)))
 
 
 def _encoder(setting: Setting, rules: Rules, batch: Batch, peak: Peak) -> Part:
@@ -184,7 +190,8 @@ def _encoder_tokens(setting: Setting, rules: Rules, batch: Batch) -> int:
     """Tokens of the pictures that are profiled: a batch's, or one item's where a release profiles that."""
     asked = setting.asked.encoder_budget_tokens
     if asked is not None:
-        return asked
+        # A film of more tokens than the longest sequence is cut to it: no request could hold it.
+        return min(asked, max(setting.limit_tokens, batch.tokens))
     item = rules.constants.encoder.item_of(setting.model.architecture.model_type)
     return min(batch.tokens, item) if rules.core == "v0" else max(batch.tokens, item)
 
@@ -214,7 +221,7 @@ def _graphs(setting: Setting, rules: Rules, batch: Batch) -> Part:
 def _communication(setting: Setting, rules: Rules) -> Part:
     layout, capability = setting.layout, setting.device.capability or 0
     ranks = layout.tensor * (layout.data if layout.expert else 1)
-    link = "nvlink" if setting.device.nvlink else "pcie"
+    link = "nvlink" if setting.device.link_bytes_per_second >= rules.constants.link_from else "pcie"
     for row in rules.links if ranks > 1 else ():
         if row.link == link and row.capability <= capability and row.ranks >= min(ranks, _MOST_RANKS):
             return Part("communication", row.span, f"buffers between {ranks} ranks over {link}")

@@ -20,6 +20,20 @@ class Span(NamedTuple):
 NOTHING = Span(0, 0, 0)
 
 
+class SpanAt(NamedTuple):
+    """A size that holds for devices from a compute capability on."""
+
+    capability: float
+    span: Span
+
+
+class Beside(NamedTuple):
+    """By how many bytes a cache may be smaller or larger than all parts say."""
+
+    less: int
+    more: int
+
+
 class Shares(NamedTuple):
     """By which share of itself a size may be smaller or larger."""
 
@@ -55,7 +69,8 @@ class BatchRule:
     """Tokens and sequences of a batch where nobody sets them.
 
     Either by tiers of devices, or whole prompts: as many tokens as the longest sequence and never under
-    `least_tokens`, in chunks where the longest is above `chunks_above_tokens`.
+    `least_tokens`, in chunks where the longest is above `chunks_above_tokens`. Where a batch may not cut a picture, it
+    has `whole_picture_tokens` at least.
     """
 
     tiers: tuple[Tier, ...] = ()
@@ -64,6 +79,7 @@ class BatchRule:
     least_tokens: int = 0
     chunks_above_tokens: int = 0
     chunk_tokens: int = 0
+    whole_picture_tokens: int = 0
 
 
 class AtCapability(NamedTuple):
@@ -175,6 +191,12 @@ class RuntimeRule:
     span: Span
     counts_others: bool
     adds_loading: bool = False
+    by_capability: tuple[SpanAt, ...] = ()
+
+    def span_of(self, capability: float | None) -> Span:
+        """The size on a device of that capability; that of the oldest where it is not known."""
+        reached = [row for row in self.by_capability if capability is not None and row.capability <= capability]
+        return max(reached).span if reached else self.span
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +300,7 @@ class Constants:
     workspace: tuple[AtCapability, ...]
     penalty_element_bytes: float
     pipeline: Span
+    link_from: float
     graph: GraphRule
     encoder: EncoderRule
     rotary_element_bytes: int
@@ -288,10 +311,11 @@ class Constants:
     without_buffers: frozenset[str]
     aligned_formats: frozenset[str]
     aligned_capability: float
-    unified_bytes: int
+    unified: Span
     vendor_runtime: dict[str, Span]
     vendor_loading: dict[str, Span]
     interval_share: float
+    interval_beside: dict[str, Beside]
     own_drafts: frozenset[str]
     cache_types: dict[str, CacheType]
     backends: dict[str, Backend]
@@ -313,6 +337,7 @@ class Rules:
     runtime: RuntimeRule
     links: tuple[LinkRule, ...]
     graphs: GraphsRule
+    leaves_towers_out: bool
     paddings: tuple[Padding, ...]
     constants: Constants
 

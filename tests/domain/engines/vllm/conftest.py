@@ -49,7 +49,7 @@ def device(name: str) -> Device:
         name=facts["name"],
         vendor=facts["vendor"],
         capability=capability,
-        nvlink=bool(links.get("nvlink_bytes_per_second")),
+        link_bytes_per_second=links.get("nvlink_bytes_per_second") or 0.0,
         unified=bool(facts["memory"].get("unified")),
         types=frozenset(name for name, rate in peaks.items() if rate),
     )
