@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from service.domain.errors import QuoteError
-from service.domain.log_answer import log_answer
+from service.domain.fitting import with_fitted_length
 from service.domain.question import Question, resolve
 from service.domain.quote import fit
 from service.domain.traffic_quote import traffic
@@ -13,9 +13,8 @@ from service.domain.traffic_quote import traffic
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from service.domain.logs import LogReading
     from service.domain.question import Catalog
-
-__all__ = ["fit_answer", "log_answer", "traffic_answer"]
 
 
 def fit_answer(asked: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
@@ -31,12 +30,21 @@ def traffic_answer(asked: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]
     return _answered(traffic, asked, catalog)
 
 
+def log_answer(reading: LogReading, given: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
+    """What a start-up log says beside what would be quoted: the answer of `/logs`."""
+    # Most processes never meet a log.
+    from service.domain import log_answer as logs  # noqa: PLC0415
+
+    return logs.log_answer(reading, given, catalog)
+
+
 def _answered(
     compute: Callable[[Question, Catalog], dict[str, Any]], asked: Mapping[str, Any], catalog: Catalog
 ) -> dict[str, Any]:
     """The answer; what is refused of names that a command set points at the command."""
     question = resolve(asked, catalog)
     try:
+        question = with_fitted_length(question, catalog)
         return compute(question, catalog)
     except QuoteError as error:
         raise question.pointed(error) from error

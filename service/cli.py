@@ -16,7 +16,7 @@ import click
 
 from service import __version__
 from service.cli_measurements import measurements
-from service.cli_shared import CommandError, engine, in_plain_words, sessions, settings, user
+from service.cli_shared import CommandError, NoDatabaseError, engine, in_plain_words, sessions, settings, user
 
 if TYPE_CHECKING:
     from service.settings import Settings
@@ -67,7 +67,7 @@ def db_upgrade(revision: str) -> None:
     """Migrate to REVISION, by default the newest. Safe to run twice, at the same time too."""
     from service.storage import migrations
 
-    with engine() as opened:
+    with engine(makes=True) as opened:
         migrations.upgrade(opened.url, revision)
         with opened.connect() as connection:
             click.echo(f"The database is at revision {migrations.current_revision(connection)}.")
@@ -79,8 +79,12 @@ def db_current() -> None:
     """Print the schema's revision; ends with 1 where it is not the newest."""
     from service.storage import migrations
 
-    with engine() as opened, opened.connect() as connection:
-        revision, newest = migrations.current_revision(connection), migrations.head_revision()
+    newest = migrations.head_revision()
+    try:
+        with engine() as opened, opened.connect() as connection:
+            revision = migrations.current_revision(connection)
+    except NoDatabaseError:
+        revision = None
     click.echo(f"{revision or 'not migrated'}{' (newest)' if revision == newest else f' (newest is {newest})'}")
     if revision != newest:
         sys.exit(_DIFFERS)

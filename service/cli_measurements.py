@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from sqlalchemy.orm import Session, sessionmaker
 
     from service.domain.trust import Sender
+    from service.storage.snapshot import Snapshot
 
 _JUDGING_SECONDS: Final = 20.0
 _LONGEST_REASON: Final = 120
@@ -45,6 +46,16 @@ def measurements_learn(every: int | None) -> None:
 def _learn(opened: sessionmaker[Session]) -> bool:
     """One run; whether it came to the end of the rows."""
     from service.storage.learning import learn_some
+
+    catalog, settled = _settled(opened)
+    lesson = learn_some(opened, catalog)
+    found = f"calibration revision {lesson.revision}" if lesson.revision else "nothing new was learned"
+    click.echo(f"{lesson.rows:,} rows looked at, {lesson.samples:,} samples kept: {found}.")
+    return settled and lesson.done
+
+
+def _settled(opened: sessionmaker[Session]) -> tuple[Snapshot, bool]:
+    """The catalog of now, after rows were judged by it for a while; whether all are."""
     from service.storage.measurement_settling import mark, settle_some
     from service.storage.snapshot import SnapshotKeeper
     from service.storage.trust_decisions import settle_decisions
@@ -53,11 +64,7 @@ def _learn(opened: sessionmaker[Session]) -> bool:
     keeper.refresh()
     catalog = keeper.current()
     mark(opened, catalog)
-    settled = settle_some(opened, catalog) and settle_decisions(opened, catalog, _JUDGING_SECONDS)
-    lesson = learn_some(opened, catalog)
-    found = f"calibration revision {lesson.revision}" if lesson.revision else "nothing new was learned"
-    click.echo(f"{lesson.rows:,} rows looked at, {lesson.samples:,} samples kept: {found}.")
-    return settled and lesson.done
+    return catalog, settle_some(opened, catalog) and settle_decisions(opened, catalog, _JUDGING_SECONDS)
 
 
 @measurements.command("thin")
@@ -75,6 +82,30 @@ def measurements_thin(days: int, *, dry_run: bool) -> None:
         found = thin(opened, timedelta(days=days), dry_run=dry_run)
     what = "would go" if dry_run else "are gone"
     click.echo(f"{found.deleted:,} rows {what}, {found.kept:,} older ones stay: learned from, or waiting.")
+
+
+@measurements.command("blank-commands")
+@click.option("--dry-run", is_flag=True, help="Only count them.")
+@in_plain_words
+def measurements_blank_commands(*, dry_run: bool) -> None:
+    """Take stored commands out that hold a key, a path or a machine's name: rows of before these were refused.
+
+    The measurements stay, with the fields that a command stands for in its place.
+    """
+    from service.storage.blanking import UnsettledCatalogError, blank_commands
+
+    with sessions(_BUSY_SECONDS) as opened:
+        catalog, _ = _settled(opened)
+        try:
+            found = blank_commands(opened, catalog, user(), dry_run=dry_run)
+        except UnsettledCatalogError as error:
+            detail = "Rows are judged by another catalog or release by now; those left are taken by the next run."
+            raise CommandError(detail) from error
+    would = "would be" if dry_run else "are"
+    click.echo(
+        f"{found.spelled_out + found.dropped:,} commands {would} gone: {found.spelled_out:,} rows have their fields "
+        f"instead, {found.dropped:,} were not understood."
+    )
 
 
 @measurements.command("distrust")
@@ -128,11 +159,15 @@ def _moment(text: str | None) -> datetime | None:
         return None
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = datetime.min  # noqa: DTZ901  # refused below, as it has no offset
-    if moment.tzinfo is None:
+        in_utc = None if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        in_utc = None
+    if in_utc is None:
         raise CommandError("--since is a time with an offset, such as 2026-11-29T12:00:00Z.")
-    return moment.astimezone(UTC)
+    if in_utc > datetime.now(UTC):
+        # Until then everybody who was told that the sender is not believed would believe it.
+        raise CommandError("--since lies in the future: a sender is distrusted from now on or from earlier.")
+    return in_utc
 
 
 def _line(text: str) -> str:

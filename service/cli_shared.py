@@ -7,12 +7,13 @@ import getpass
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 import click
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine
+    from sqlalchemy import URL, Engine
     from sqlalchemy.exc import SQLAlchemyError
     from sqlalchemy.orm import Session, sessionmaker
 
@@ -28,6 +29,10 @@ class CommandError(click.ClickException):
     """What went wrong, in a line; ends the command with 2, as click's own complaints do."""
 
     exit_code = FAILED
+
+
+class NoDatabaseError(CommandError):
+    """There is no file where the database should be."""
 
 
 def in_plain_words(command: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -87,8 +92,8 @@ def settings() -> Settings:
 
 
 @contextmanager
-def engine(least_wait_seconds: float = 0.0) -> Iterator[Engine]:
-    """The engine that the environment names, closed afterwards.
+def engine(least_wait_seconds: float = 0.0, *, makes: bool = False) -> Iterator[Engine]:
+    """The engine that the environment names, closed afterwards; raises NoDatabaseError where `makes` would make it.
 
     It waits for SQLite's lock for `least_wait_seconds` or longer: whoever waits there does not stand in line, and
     while fleets upload the unlucky wait for long.
@@ -96,12 +101,25 @@ def engine(least_wait_seconds: float = 0.0) -> Iterator[Engine]:
     from service.storage.database import database_url, make_engine
 
     chosen = settings()
-    waits = least_wait_seconds if database_url(chosen.database_url).get_backend_name() == "sqlite" else 0.0
+    url = database_url(chosen.database_url)
+    if not makes:
+        _refuse_missing(url)
+    waits = least_wait_seconds if url.get_backend_name() == "sqlite" else 0.0
     made = make_engine(chosen.database_url, max(chosen.database_timeout_seconds, waits))
     try:
         yield made
     finally:
         made.dispose()
+
+
+def _refuse_missing(url: URL) -> None:
+    """SQLite makes a file of whatever is opened: a command in another folder would leave an empty one there."""
+    if url.get_backend_name() != "sqlite" or "uri" in url.query:
+        return
+    file = Path(url.database or "")
+    if file.parent.is_dir() and not file.exists():
+        detail = f"The database cannot be used: there is no file {file}; DATABASE_URL names another."
+        raise NoDatabaseError(f"{detail} Has it been migrated? Run: kvquote-server db upgrade")
 
 
 @contextmanager

@@ -1,12 +1,17 @@
 """How gunicorn serves the application: `gunicorn service.wsgi:app -c service/gunicorn.conf.py`."""
-# ruff: noqa: N999 - the name that gunicorn's own documentation gives such a file
+# ruff: noqa: E402, N999 - see service/wsgi.py; the name that gunicorn's own documentation gives such a file
 
 import gc
+
+gc.disable()
+
 import os
 import shutil
 import signal
 import tempfile
+from contextlib import suppress
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 from service.settings import Settings
@@ -15,6 +20,8 @@ from service.telemetry.gunicorn_logger import StructuredLogger
 METRICS = "PROMETHEUS_MULTIPROC_DIR"
 EMPTIED_BY = "KVQUOTE_METRICS_EMPTIED_BY"
 OWN_FOLDER = "kvquote-metrics-"
+# How long a worker that shares with no other leaves to its first questions before it loads what they do not need.
+REST_SECONDS = 1.0
 
 settings = Settings.from_environment()
 
@@ -59,10 +66,9 @@ if workers > 1:
 
 
 def _services() -> Any:  # noqa: ANN401 - naming its type would import what counts before the folder above is known
-    from service.api.services import services_of  # noqa: PLC0415
     from service.wsgi import app  # noqa: PLC0415
 
-    return services_of(app)
+    return app.services
 
 
 def pre_fork(_server: Any, _worker: Any) -> None:  # noqa: ANN401 - gunicorn ships no types
@@ -71,22 +77,31 @@ def pre_fork(_server: Any, _worker: Any) -> None:  # noqa: ANN401 - gunicorn shi
     Connections are closed again, for a fork must not share them. The garbage collector would write a mark to every page
     that it looks at, and so copy it into each worker.
     """
-    from service.domain.configs import import_readers  # noqa: PLC0415 - as below
-    from service.domain.holding import import_engines  # noqa: PLC0415
-
     having = _services()
-    if having.keeper.refresh():
-        having.keeper.current().gather_names()
+    having.keeper.refresh()
     having.engine.dispose()
     if workers > 1:
-        import_readers()
-        import_engines()
+        _load_rest()
     gc.collect()
     gc.freeze()
+    # A reload runs this file again, but not the application's.
+    gc.enable()
+
+
+def _load_rest() -> None:
+    """Load what the first question of each kind would otherwise wait for."""
+    from service.domain.errors import CatalogUnavailable  # noqa: PLC0415 - needed after the application is loaded
+    from service.preloading import import_rest  # noqa: PLC0415 - as above
+    from service.wsgi import app  # noqa: PLC0415 - as above
+
+    app.load()
+    import_rest()
+    with suppress(CatalogUnavailable):
+        app.services.keeper.current().gather_names()
 
 
 def post_fork(_server: Any, _worker: Any) -> None:  # noqa: ANN401 - gunicorn ships no types
-    """Give the worker connections of its own, and the catalog before its first request.
+    """Give the worker connections of its own; the catalog was read a moment ago.
 
     Until gunicorn sets a worker's own handlers it has those of the master, which only note a signal for a loop that
     does not run here: told to stop now, it would not, and the whole service would wait for it. It has nothing to
@@ -95,13 +110,16 @@ def post_fork(_server: Any, _worker: Any) -> None:  # noqa: ANN401 - gunicorn sh
     for told in (signal.SIGTERM, signal.SIGQUIT, signal.SIGINT):
         signal.signal(told, signal.SIG_DFL)
     from service.learning_timer import LearningTimer  # noqa: PLC0415 - needed after the application is loaded
-    from service.storage.database import dispose_after_fork  # noqa: PLC0415
+    from service.storage.database import dispose_after_fork  # noqa: PLC0415 - as above
 
     having = _services()
     dispose_after_fork(having.engine)
-    having.keeper.refresh()
     having.keeper.start()
     LearningTimer(having.sessions, having.keeper, settings.learning_seconds).start()
+    if workers == 1:
+        later = Timer(REST_SECONDS, _load_rest)
+        later.daemon = True
+        later.start()
 
 
 def child_exit(_server: Any, worker: Any) -> None:  # noqa: ANN401 - gunicorn ships no types

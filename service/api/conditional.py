@@ -11,6 +11,7 @@ from flask import Response
 from werkzeug.http import parse_etags
 
 from service import __version__
+from service.api.responses import CompleteResponse
 
 CACHE_CONTROL = "private, max-age=0, must-revalidate"
 _LONGEST_HEADER = 8192
@@ -43,9 +44,7 @@ def matches(if_none_match: str | None, tag: str, *, exists: bool = True) -> bool
 
 def not_modified(tag: str) -> Response:
     """304 with what a 200 would have said about the answer."""
-    response = Response(status=304, headers=[("ETag", tag), ("Cache-Control", CACHE_CONTROL)])
-    del response.headers["Content-Type"]
-    return response
+    return CompleteResponse(status=304, headers=[("ETag", tag), ("Cache-Control", CACHE_CONTROL)])
 
 
 def _digest(content: bytes) -> str:

@@ -16,7 +16,6 @@ from service.api.schemas.logs import LOG_ANSWER, LOG_BODY
 from service.api.schemas.question import FIT_QUERY
 from service.api.services import catalog_at, services
 from service.domain.errors import Fault, ValidationError
-from service.domain.logs import LOOKED_FOR, read_text
 
 logs = Blueprint("logs", __name__, description="What an engine's start-up log says, beside what would be quoted.")
 
@@ -54,6 +53,8 @@ def post_log() -> Response:
 
     Nothing is stored. Content-Encoding may be gzip. What cannot be told for certain is left out, and said.
     """
+    from service.domain.logs import read_text  # noqa: PLC0415 - see its first lines
+
     check_accept(request.environ)
     body = read_log(request.environ, services().settings.max_json_depth)
     given = _given(body)
@@ -76,5 +77,7 @@ def _given(body: LogBody) -> Asked:
 
 
 def _nothing_found(lines: int) -> str:
+    from service.domain.logs import LOOKED_FOR  # noqa: PLC0415 - as above
+
     shown = "; ".join(f"{engine}: {', '.join(map(repr, texts[:4]))}" for engine, texts in LOOKED_FOR.items())
     return f"None of {lines:,} lines says memory, cache or settings of an engine's start. Looked for: {shown}, …"

@@ -1,6 +1,6 @@
 """From the rows of an upload to their verdicts: read, judged by the catalog, stored once, and told in bounded words."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -10,8 +10,8 @@ from flask import current_app
 
 from service.api import limits
 from service.api.problems import ProblemError
-from service.api.replies import encode_sorted
-from service.api.schemas.measurement_rows import oldest_kept, read_row
+from service.api.quick_json import write_sorted
+from service.api.schemas.measurement_rows import Seen, oldest_kept, read_row
 from service.api.services import services, snapshot
 from service.api.uploads import BrokenLine, UploadBody
 from service.domain.errors import Fault
@@ -64,8 +64,9 @@ def take_in(token: Token, sent: UploadBody) -> list[Outcome]:
     received_at = now()
     outcomes = _read(sent.rows, oldest_kept(services().settings.measurements_kept_days, received_at))
     first = _first_of_each(outcomes)
-    known = _by_text(store().known([UUID(each) for each in first]))
-    new = [row for row_id, row in first.items() if row_id not in known]
+    ids = {row_id: UUID(row_id) for row_id in first}
+    known = _by_text(store().known([*ids.values()]))
+    new = {ids[row_id]: row for row_id, row in first.items() if row_id not in known}
     late, judged = _stored(token, sent, received_at, new)
     # Late are those that somebody else stored between the look and the write.
     _tell_apart(outcomes, first, known | late, judged)
@@ -73,7 +74,7 @@ def take_in(token: Token, sent: UploadBody) -> list[Outcome]:
 
 
 def _stored(
-    token: Token, sent: UploadBody, received_at: datetime, rows: list[Outcome]
+    token: Token, sent: UploadBody, received_at: datetime, rows: Mapping[UUID, Outcome]
 ) -> tuple[dict[str, bytes], dict[str, Judgement]]:
     """Judge and store; the digests of rows that were there before, and what the others were taken for."""
     for tried in range(_TRIES):
@@ -104,7 +105,7 @@ def _over_budget(seconds: int) -> ProblemError:
 
 def _read(rows: Iterable[Any], oldest: datetime) -> list[Outcome]:
     outcomes, bad = [], 0
-    seen: dict[tuple[str, str], Any] = {}
+    seen = Seen()
     for given in rows:
         listed = limits.ROW_FAULTS if bad < limits.BAD_ROWS_LISTED else 1
         outcome = _read_one(given, listed, oldest, seen)
@@ -117,14 +118,14 @@ def _read_one(
     given: Any,  # noqa: ANN401  # any JSON value
     most_faults: int,
     oldest: datetime,
-    seen: dict[tuple[str, str], Any],
+    seen: Seen,
 ) -> Outcome:
     if isinstance(given, BrokenLine):
         return Outcome(None, None, "", [Fault("", given.detail)])
     read = read_row(given, most_faults, oldest, seen)
     if read.content is None:
         return Outcome(read.id, None, "", read.faults)
-    text = encode_sorted(read.content)
+    text = write_sorted(read.content)
     if len(text) > limits.ROW_BYTES:
         return Outcome(read.id, None, "", [Fault("", f"A row may have at most {limits.ROW_BYTES:,} bytes.")])
     return Outcome(read.id, read.content, text, ())
@@ -140,12 +141,13 @@ def _first_of_each(outcomes: list[Outcome]) -> dict[str, Outcome]:
 
 
 def _judged(
-    token: Token, sent: UploadBody, received_at: datetime, rows: list[Outcome], catalog: Snapshot
+    token: Token, sent: UploadBody, received_at: datetime, rows: Mapping[UUID, Outcome], catalog: Snapshot
 ) -> tuple[Upload, dict[str, Judgement]]:
     lookups = Lookups(catalog, catalog.distrust)
-    judged = [judge(row.content or {}, received_at, lookups, token.id) for row in rows]
-    new = [new_row(row.content or {}, row.text, each) for row, each in zip(rows, judged, strict=True)]
-    by_id = {row.id or "": each for row, each in zip(rows, judged, strict=True)}
+    new, by_id = [], {}
+    for row_id, row in rows.items():
+        judged = by_id[row.id or ""] = judge(row.content or {}, received_at, lookups, token.id)
+        new.append(new_row(row.content or {}, row.text, judged, row_id))
     return _upload(token, sent, received_at, new, catalog), by_id
 
 

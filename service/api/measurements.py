@@ -16,7 +16,7 @@ from service.api.measurement_intake import Outcome, take_in, tell, told
 from service.api.measurement_pages import measurement_document, measurements_page, probes_page
 from service.api.problems import ProblemError
 from service.api.queries import read_query
-from service.api.replies import NO_STORE, document, encode
+from service.api.replies import NO_STORE, document, encode, written
 from service.api.rest import Blueprint
 from service.api.schemas.fields import MisreadError
 from service.api.schemas.measurement_fields import Uuid
@@ -170,6 +170,6 @@ def _counted(outcomes: list[Outcome]) -> dict[str, int]:
 
 
 def _answer(answer: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    response = Response(encode(answer) + "\n", status, headers, content_type=JSON_TYPE)
+    response = Response(written(answer), status, headers, content_type=JSON_TYPE)
     response.headers["Cache-Control"] = NO_STORE
     return response

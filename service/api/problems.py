@@ -16,6 +16,7 @@ from service.api import limits
 from service.api.lingering import linger
 from service.api.problem_documents import PROBLEM_TYPE, document
 from service.api.problem_types import PROBLEM_TYPES, ProblemType, for_status
+from service.api.responses import CompleteResponse
 from service.domain.errors import Fault, QuoteError
 from service.telemetry import request_ids
 
@@ -50,9 +51,9 @@ def respond(
 ) -> Response:
     """One problem as a response. `status` replaces the kind's own where one kind stands for several."""
     status = status or kind.status
-    text = document(kind, detail, request.environ.get(request_ids.ENVIRON_KEY), status, faults)
-    response = Response(text, status, list(headers), content_type=PROBLEM_TYPE)
-    response.headers["Cache-Control"] = "no-store"
+    body = document(kind, detail, request.environ.get(request_ids.ENVIRON_KEY), status, faults).encode()
+    own = [("Content-Length", str(len(body))), ("Content-Type", PROBLEM_TYPE), ("Cache-Control", "no-store")]
+    response = CompleteResponse([body], status, [*own, *headers])
     if status == 503:  # noqa: PLR2004 - Service Unavailable
         response.headers["Retry-After"] = str(RETRY_AFTER_SECONDS)
     linger(response, request.environ)

@@ -11,6 +11,7 @@ from flask import Response, request
 
 from service.api import conditional
 from service.api.bodies import JSON_TYPE
+from service.api.responses import CompleteResponse
 from service.api.schemas.closed import Asked
 from service.api.services import catalog_at
 from service.domain.question import Catalog
@@ -57,7 +58,8 @@ def tagged(
         response = conditional.not_modified(tag)
     else:
         response = _response(write().encode(), tag, content_type)
-    response.headers.extend(headers or {})
+    if headers:
+        response.headers.extend(headers)
     return response
 
 
@@ -105,4 +107,4 @@ def _response(
     headers = [("Content-Length", str(len(body))), ("Content-Type", content_type), ("Cache-Control", cache)]
     if tag is not None:
         headers.append(("ETag", tag))
-    return Response([body], 200, headers)
+    return CompleteResponse([body], 200, headers)

@@ -3,13 +3,14 @@
 Its own decorators put two wrappers around a view and build what the contract forbids (422 for a wrong Content-Type,
 `application/json` for errors); the ones here attach the same documentation and call our reading of requests. They
 write flask-smorest's private `_apidoc`, which is why it is pinned below 0.48 and the contract tests read the result.
+It is imported by `openapi_document` alone, which hands it the routes that are noted here.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any, cast
+from typing import Any, NamedTuple
 
-import flask_smorest
+import flask
 from flask import Response
 from marshmallow import Schema
 
@@ -21,12 +22,35 @@ View = Callable[..., Response]
 Decorator = Callable[[View], View]
 
 
-class Blueprint(flask_smorest.Blueprint):  # type: ignore[misc]  # flask-smorest ships no types
+class Route(NamedTuple):
+    """An address with the view that answers there."""
+
+    rule: str
+    view: View
+    methods: Sequence[str]
+    parameters: Sequence[Mapping[str, Any]]
+    """Of its path, where the document shall say more than their names."""
+
+
+class Blueprint(flask.Blueprint):
     """Views with their documentation. Only `asks_by_…` wraps a view; the other decorators leave it as it is."""
 
-    def route(self, rule: str, **options: Any) -> Decorator:  # noqa: ANN401 - flask's own options
-        """flask-smorest's own, with types."""
-        return cast("Decorator", super().route(rule, **options))
+    def __init__(self, name: str, import_name: str, description: str) -> None:
+        super().__init__(name, import_name)
+        self.description = description
+        self.routes: list[Route] = []
+
+    def route(  # type: ignore[override]  # flask's takes views of any type, and options that nothing here uses
+        self, rule: str, *, methods: Sequence[str] = ("GET",), parameters: Sequence[Mapping[str, Any]] = ()
+    ) -> Decorator:
+        """Let the view answer at an address, and note it for the document."""
+
+        def decorate(view: View) -> View:
+            self.routes.append(Route(rule, view, methods, parameters))
+            self.add_url_rule(rule, view_func=view, methods=methods)
+            return view
+
+        return decorate
 
     @staticmethod
     def asks_by_query(schema: ClosedSchema) -> Decorator:

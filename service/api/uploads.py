@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from werkzeug.http import parse_options_header
 
 from service.api import limits
-from service.api.bodies import JSON_TYPE, parse, read_bytes
+from service.api.bodies import JSON_TYPE, read_bytes
 from service.api.packed import unpacked
 from service.api.problems import ProblemError
+from service.api.quick_json import parse_quickly
 from service.api.schemas.closed import ClosedSchema
 from service.api.schemas.fields import AskedField, Moment
 from service.api.services import services
@@ -83,7 +84,7 @@ def _read(body: bytes, *, by_lines: bool) -> UploadBody:
 
 
 def _enveloped(body: bytes) -> tuple[list[Any], str | None]:
-    value = parse(body, services().settings.max_json_depth)
+    value = parse_quickly(body, services().settings.max_json_depth)
     if type(value) is not dict:
         raise ValidationError(Fault("", 'The body must be a JSON object: {"sent_at": …, "items": [row, …]}.'))
     asked = ENVELOPE.read(value)
@@ -105,7 +106,7 @@ def _parsed(lines: list[bytes]) -> Iterator[Any]:
     depth = services().settings.max_json_depth
     for line in lines:
         try:
-            yield parse(line, depth)
+            yield parse_quickly(line, depth)
         except ProblemError as error:
             # One broken line is one broken row.
             yield BrokenLine(error.detail)

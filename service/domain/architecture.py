@@ -191,6 +191,11 @@ class Architecture:
         return sum(m.active_count * m.elements for m in self.modules if m.kind is not ModuleKind.PREDICTION)
 
     @cached_property
+    def kinds(self) -> frozenset[ModuleKind]:
+        """Every kind of module that the model has."""
+        return frozenset(module.kind for module in self.modules)
+
+    @cached_property
     def attention_heads(self) -> int:
         """Query heads of all attention layers together, those that read another layer's cache among them."""
         heads = {layer: c.query_heads for c in self.caches if c.spec.attends for layer in (*c.layers, *c.shared_with)}

@@ -31,9 +31,7 @@ class Held(NamedTuple):
     @property
     def sequences(self) -> int:
         """Sequences that the pool holds beside the prefix; as many as can be counted where they take nothing."""
-        if self.overcommitted_bytes or self.pool_bytes < self.prefix_bytes:
-            return 0
-        return (self.pool_bytes - self.prefix_bytes) // self.own_bytes if self.own_bytes else MAX_EXACT_INTEGER
+        return 0 if self.overcommitted_bytes else _counted(self.pool_bytes, self.prefix_bytes, self.own_bytes)
 
     @property
     def fullness(self) -> tuple[int, Fraction]:
@@ -109,9 +107,9 @@ def whole_weight_bytes(scenario: Scenario, weights: WeightFormat | None = None) 
     return ceil_div(held * scenario.parameters, scenario.model.architecture.parameters)
 
 
-def capacity_of(scenario: Scenario) -> Capacity:
-    """The capacity of one replica, on the ranks that fill first; of equals, the first."""
-    loads, budget, prefix = loads_of(scenario), scenario.budget, scenario.prefix_tokens
+def capacity_of(scenario: Scenario, loads: tuple[RankLoad, ...]) -> Capacity:
+    """The capacity of one replica of those ranks, on the ones that fill first; of equals, the first."""
+    budget, prefix = scenario.budget, scenario.prefix_tokens
     context = fullest(loads, budget, scenario.context_tokens, prefix)
     if scenario.limit_tokens == scenario.context_tokens:
         return Capacity(context, context)
@@ -127,16 +125,27 @@ def fullest(loads: tuple[RankLoad, ...], budget: Budget, tokens: int, prefix: in
 
 def sequences(loads: tuple[RankLoad, ...], budget: Budget, tokens: int, prefix: int) -> int:
     """Sequences of one replica alone, for the many changes of which nothing else is asked."""
-    if len(loads) == 1:
-        return held_by(loads[0], budget, tokens, prefix).sequences
-    return min(held_by(load, budget, tokens, prefix).sequences for load in loads)
+    fewest = MAX_EXACT_INTEGER
+    for load in loads:
+        pool, overcommitted = budget.placed(load.weight_bytes)
+        if overcommitted:
+            return 0
+        shared = load.prefix_bytes(tokens, prefix) if prefix else 0
+        fewest = min(fewest, _counted(pool, shared, load.sequence_bytes(tokens) - shared))
+    return fewest
 
 
 def held_by(load: RankLoad, budget: Budget, tokens: int, prefix: int) -> Held:
     """What one rank holds of sequences of that length."""
     shared = load.prefix_bytes(tokens, prefix) if prefix else 0
-    own = load.sequence_bytes(tokens) - shared
-    return Held(load, budget.pool(load.weight_bytes), budget.overcommitted(load.weight_bytes), shared, own)
+    pool, overcommitted = budget.placed(load.weight_bytes)
+    return Held(load, pool, overcommitted, shared, load.sequence_bytes(tokens) - shared)
+
+
+def _counted(pool: int, prefix: int, own: int) -> int:
+    if pool < prefix:
+        return 0
+    return (pool - prefix) // own if own else MAX_EXACT_INTEGER
 
 
 def _fullness(held: Held) -> tuple[int, Fraction]:
@@ -147,9 +156,10 @@ def longest_context(loads: tuple[RankLoad, ...], budget: Budget) -> int | None:
     """The longest single sequence that every rank holds; None where a longer one takes no more memory."""
     limits = []
     for load in loads:
-        if budget.overcommitted(load.weight_bytes):
+        pool, overcommitted = budget.placed(load.weight_bytes)
+        if overcommitted:
             return 0
-        longest = load.longest(budget.pool(load.weight_bytes))
+        longest = load.longest(pool)
         if longest is not None:
             limits.append(longest)
     return min(limits, default=None)

@@ -44,10 +44,13 @@ class Gpu:
 
     def peak(self, types: tuple[str, ...]) -> tuple[str, int] | None:
         """The first of the types that this device multiplies, and its peak; 16-bit types stand for each other."""
+        peaks = self.peaks
         for name in types:
-            for candidate in (name, *_SIXTEEN_BIT) if name in _SIXTEEN_BIT else (name,):
-                if candidate in self.peaks:
-                    return candidate, self.peaks[candidate]
+            if name in peaks:
+                return name, peaks[name]
+            for other in _SIXTEEN_BIT if name in _SIXTEEN_BIT else ():
+                if other in peaks:
+                    return other, peaks[other]
         return None
 
     def runs(self, number: str) -> bool:

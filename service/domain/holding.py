@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cache
-from typing import TYPE_CHECKING, Any
-
-from service.domain.engines.llama_cpp import LlamaCppEngine
-from service.domain.engines.plain import PlainEngine
-from service.domain.engines.sglang import SglangEngine
-from service.domain.engines.tensorrt_llm import TensorrtLlmEngine
-from service.domain.engines.vllm import VllmEngine
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -46,6 +41,17 @@ class Holding(ABC):
     def fits(self, sequences: int, context_tokens: int) -> bool:
         """Whether a replica holds so many sequences of that length, whatever it is started for."""
 
+    def keeps(self, change: Mapping[str, Any]) -> bool:  # noqa: ARG002  # what an engine may override
+        """Whether the ceiling of a lever is sure to come true, so that nobody need ask its question to see."""
+        return False
+
+    def fits_ranks(self, tensor: int, sequences: int) -> bool | None:  # noqa: ARG002  # what an engine may override
+        """Whether a replica of so many tensor-parallel ranks starts and holds so many sequences.
+
+        None where only the question asked again can tell, since ranks change other defaults of the engine.
+        """
+        return None
+
     @abstractmethod
     def ledger(self) -> dict[str, Any]:
         """The limiting rank's memory in parts that add up to the byte."""
@@ -77,27 +83,26 @@ class Holding(ABC):
 
 def hold(question: Question) -> Holding:
     """Let the question's engine hold it."""
-    return _holdings()[type(question.engine)](question)
+    return _holding(question.engine.name)(question)
 
 
 def import_engines() -> None:
     """Import the rules of every engine now: for a process that others are forked from."""
-    _holdings()
+    for engine in _HOLDINGS:
+        _holding(engine)
 
 
 @cache
-def _holdings() -> Mapping[type, Callable[[Question], Holding]]:
-    """Each engine's own; they build on this module, so they are imported when the first question is held."""
-    from service.domain.engines.llama_cpp.holding import LlamaCppHolding  # noqa: PLC0415
-    from service.domain.engines.plain_holding import PlainHolding  # noqa: PLC0415
-    from service.domain.engines.sglang.holding import SglangHolding  # noqa: PLC0415
-    from service.domain.engines.tensorrt_llm.holding import TensorrtLlmHolding  # noqa: PLC0415
-    from service.domain.engines.vllm.holding import VllmHolding  # noqa: PLC0415
+def _holding(engine: str) -> Callable[[Question], Holding]:
+    """The engine's own; it builds on this module, so it is imported when the first question is held."""
+    module, name = _HOLDINGS[engine]
+    return cast("Callable[[Question], Holding]", getattr(import_module(f"service.domain.engines.{module}"), name))
 
-    return {
-        LlamaCppEngine: LlamaCppHolding,
-        PlainEngine: PlainHolding,
-        SglangEngine: SglangHolding,
-        TensorrtLlmEngine: TensorrtLlmHolding,
-        VllmEngine: VllmHolding,
-    }
+
+_HOLDINGS: Mapping[str, tuple[str, str]] = {
+    "llama.cpp": ("llama_cpp.holding", "LlamaCppHolding"),
+    "none": ("plain_holding", "PlainHolding"),
+    "sglang": ("sglang.holding", "SglangHolding"),
+    "tensorrt-llm": ("tensorrt_llm.holding", "TensorrtLlmHolding"),
+    "vllm": ("vllm.holding", "VllmHolding"),
+}

@@ -60,24 +60,17 @@ class Budget(NamedTuple):
     pool_bytes: int | None
     correction: Correction = UNCORRECTED
 
-    @property
-    def held_bytes(self) -> int:
-        """Everything that is neither weights nor cache."""
-        return self.outside_bytes + self.others_bytes + self.reserve_bytes
+    def free(self, weight_bytes: int) -> int:
+        """Bytes beside those weights and everything that is not cache; negative by what exceeds the device."""
+        return self.memory_bytes - self.outside_bytes - self.others_bytes - self.reserve_bytes - weight_bytes
 
-    def pool(self, weight_bytes: int) -> int:
-        """Bytes of the cache beside those weights; never negative."""
-        if self.pool_bytes is not None:
-            return self.pool_bytes
-        return max(0, self.memory_bytes - self.held_bytes - weight_bytes)
-
-    def overcommitted(self, weight_bytes: int) -> int:
-        """Bytes by which the parts exceed the device, 0 where they fit."""
-        fixed = self.held_bytes + weight_bytes + (self.pool_bytes or 0)
-        return max(0, fixed - self.memory_bytes)
+    def placed(self, weight_bytes: int) -> tuple[int, int]:
+        """Bytes of the cache beside those weights, and by how many all parts exceed the device; neither negative."""
+        free, fixed = self.free(weight_bytes), self.pool_bytes
+        if fixed is not None:
+            return fixed, max(0, fixed - free)
+        return (free, 0) if free >= 0 else (0, -free)
 
     def unused(self, weight_bytes: int) -> int:
         """Bytes that nothing takes: what a fixed cache size leaves."""
-        if self.pool_bytes is None:
-            return 0
-        return max(0, self.memory_bytes - self.held_bytes - weight_bytes - self.pool_bytes)
+        return 0 if self.pool_bytes is None else max(0, self.free(weight_bytes) - self.pool_bytes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from service.domain.fit import loads_of, sequences
 from service.domain.stored import weights_for
@@ -18,23 +18,16 @@ if TYPE_CHECKING:
 _NARROWER = ("int8", "int4")
 
 
-class Changed(NamedTuple):
-    """A question's memory with one change: the ranks' loads, the budget, and the lengths that count."""
-
-    loads: tuple[RankLoad, ...]
-    budget: Budget
-    context_tokens: int
-    prefix_tokens: int
+# A question's memory with one change: the ranks' loads, the budget, the tokens of the context and of the prefix.
+Changed: TypeAlias = "tuple[tuple[RankLoad, ...], Budget, int, int]"
+Candidate: TypeAlias = tuple[str, dict[str, Any], Changed]
 
 
-Candidate = tuple[str, dict[str, Any], Changed]
-
-
-def levers(question: Question, catalog: Catalog, ceiling: int) -> list[dict[str, Any]]:
-    """Every change that raises the ceiling of the whole deployment, the most first."""
+def levers(question: Question, loads: tuple[RankLoad, ...], catalog: Catalog, ceiling: int) -> list[dict[str, Any]]:
+    """Every change that raises the ceiling of the whole deployment, the most first; `loads` are the question's own."""
     found = []
     data = question.scenario.layout.data
-    for move, change, changed in _candidates(question, catalog):
+    for move, change, changed in _candidates(question, loads, catalog):
         reached = sequences(*changed) * data
         if reached > ceiling:
             found.append({"move": move, "change": change, "max_sequences": reached, "gain": reached - ceiling})
@@ -47,28 +40,28 @@ def _gain(lever: dict[str, Any]) -> int:
     return gain
 
 
-def _candidates(question: Question, catalog: Catalog) -> Iterator[Candidate]:
+def _candidates(question: Question, loads: tuple[RankLoad, ...], catalog: Catalog) -> Iterator[Candidate]:
     scenario = question.scenario
     budget, context, prefix = scenario.budget, scenario.context_tokens, scenario.prefix_tokens
-    for change, loads in _narrower(question, catalog):
-        yield "smaller", change, Changed(loads, budget, context, prefix)
-    loads, half = loads_of(scenario), context // 2
+    for change, narrower in _narrower(question, catalog):
+        yield "smaller", change, (narrower, budget, context, prefix)
+    half = context // 2
     if half > prefix:
-        yield "smaller", {"context_tokens": half}, Changed(loads, budget, half, prefix)
-        yield "shared", {"shared_prefix_tokens": half}, Changed(loads, budget, context, half)
+        yield "smaller", {"context_tokens": half}, (loads, budget, half, prefix)
+        yield "shared", {"shared_prefix_tokens": half}, (loads, budget, context, half)
     for change, roomier in _released(question):
-        yield "released", change, Changed(loads, roomier, context, prefix)
+        yield "released", change, (loads, roomier, context, prefix)
 
 
 def _narrower(question: Question, catalog: Catalog) -> Iterator[tuple[dict[str, Any], tuple[RankLoad, ...]]]:
     scenario = question.scenario
     for name in _NARROWER:
         number = catalog.format(name)
-        cache = number.cache
-        weights = weights_for(number, scenario.model, catalog) if number.weight else None
+        cache, weight = number.cache, None if scenario.weight_bytes is not None else number.weight
         if cache and cache.element_bits < scenario.cache.element_bits:
             yield {"kv_dtype": name}, loads_of(scenario, cache=cache)
-        if weights and scenario.weight_bytes is None and weights.element_bits < scenario.weights.element_bits:
+        if weight and weight.element_bits < scenario.weights.element_bits:
+            weights = weights_for(number, scenario.model, catalog)
             yield {"weight_dtype": name}, loads_of(scenario, weights, _cache_beside(name, question, catalog))
 
 

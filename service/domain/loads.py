@@ -105,15 +105,17 @@ class RankLoad:
 
     def growth_bytes(self, tokens: int) -> int:
         """Bytes that one more token takes at that length."""
-        return sum(term.growing_bytes for term in self.terms if term.grows_at(tokens))
+        return sum([term.growing_bytes for term in self.terms if term.grows_at(tokens)])
 
     def longest(self, pool_bytes: int) -> int | None:
         """The longest sequence whose cache fits the pool; None where a longer one takes no more."""
-        free = pool_bytes - sum(term.fixed_bytes for term in self.terms)
-        rate = sum(term.growing_bytes for term in self.terms)
-        start = 0
-        windows = sorted((t.window_tokens, t.growing_bytes) for t in self.terms if t.window_tokens and t.growing_bytes)
-        for window, bytes_per_token in windows:
+        free, rate, start = pool_bytes, 0, 0
+        windows = []
+        for term in self.terms:
+            free, rate = free - term.fixed_bytes, rate + term.growing_bytes
+            if term.window_tokens and term.growing_bytes:
+                windows.append((term.window_tokens, term.growing_bytes))
+        for window, bytes_per_token in sorted(windows):
             if rate * (window - start) > free:
                 break
             free -= rate * (window - start)
@@ -124,7 +126,7 @@ class RankLoad:
 
     def _past_rows(self, tokens: int, pool_bytes: int) -> int:
         """Tokens that still wait for their row take nothing: up to a row's worth more than a constant rate says."""
-        for longer in range(tokens + 1, tokens + max(term.row_tokens for term in self.terms)):
+        for longer in range(tokens + 1, tokens + max([term.row_tokens for term in self.terms])):
             if self.sequence_bytes(longer) <= pool_bytes:
                 tokens = longer
         return tokens

@@ -90,8 +90,10 @@ def _asked(found: Mapping[str, Any], given: Mapping[str, Any], catalog: Catalog)
     asked = {name: value for name, value in found.items() if name not in given}
     if "config" in given:
         asked.pop("model", None)
-    if "gpu" in asked and "memory_bytes" in given:
-        del asked["gpu"]
+    if "gpus" in given or "memory_bytes" in given:
+        asked.pop("gpu", None)
+    if "gpus" in asked and given.keys() & {"gpu", "memory_bytes"}:
+        asked.setdefault("gpu_count", len(asked.pop("gpus")))
     try:
         takes = catalog.engine(str(given.get("engine", found.get("engine")))).takes
     except QuoteError:
@@ -116,14 +118,18 @@ def _is_same(name: str, said: Any, given: Any, catalog: Catalog) -> bool:  # noq
     try:
         if name == "model":
             return catalog.named_model(str(said)).model.id == catalog.named_model(str(given)).model.id
-        if name == "gpu":
-            return catalog.gpu(str(said)).id == catalog.gpu(str(given)).id
+        if name in {"gpu", "gpus"}:
+            return _cards(said, catalog) == _cards(given, catalog)
         if name in {"weight_dtype", "kv_dtype"}:
             return catalog.format(str(said)).name == catalog.format(str(given)).name
     except QuoteError:
         # A path, or a name that the catalog does not have, is what is given for it.
-        return name in {"model", "gpu"}
+        return name in {"model", "gpu", "gpus"}
     return name == "engine_version" and str(said).removeprefix("v") == str(given).removeprefix("v")
+
+
+def _cards(named: Any, catalog: Catalog) -> list[str]:  # noqa: ANN401  # a name, or several
+    return [catalog.gpu(str(name)).id for name in (named if isinstance(named, list) else [named])]
 
 
 def _quote(

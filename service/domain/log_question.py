@@ -16,7 +16,7 @@ from service.domain.spans import SPANS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from service.domain.commands import Understood
+    from service.domain.commands.meaning import Understood
     from service.domain.engines import ServingEngine
     from service.domain.logs import LogReading
     from service.domain.question import Catalog
@@ -65,6 +65,9 @@ def implied(reading: LogReading, given: Mapping[str, Any], catalog: Catalog) -> 
     asked |= {
         name: said[name] for name in _RESOLVED.get(reading.engine or "", ()) if name in said and name not in asked
     }
+    if len(reading.devices) > 1:
+        asked.pop("gpu", None)
+        asked["gpus"] = list(reading.devices)
     if "attention_data_parallel" in asked:
         asked.pop("data_parallel", None)
     length = next((said[name] for name in _CONTEXT if isinstance(said.get(name), int)), None)

@@ -7,7 +7,7 @@ them changes.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum, unique
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,27 +16,29 @@ from service.domain.measurement_checks import CHECKS
 from service.domain.measurement_physics import Bench, Doubt, impossible_memory
 from service.domain.model import from_config
 from service.domain.row_commands import command_of, spelled_out
+from service.domain.scopes import NO_ENGINE
 from service.domain.trust import NOBODY_DISTRUSTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
     from service.domain.gpu import Gpu
+    from service.domain.measurement_limits import Limits
     from service.domain.model import Model
     from service.domain.precision import NumberFormat
     from service.domain.question import Catalog
     from service.domain.trust import Distrust
 
-RULES = 4
+RULES = 5
 """Counts up when the checks change: what was stored before is then judged again."""
 
 CPU = "cpu"
 """The device of a run without a GPU: kept, never learned from."""
 
-_AHEAD = timedelta(hours=24)
-"""Further in the future no clock of a fleet is by accident of time zones; 25 h must be caught (reliability B3, 58)."""
-
 _LONGEST_DETAIL = 200
+_HOUR_SECONDS = 3600
+_STANDINGS_KEPT = 1024
+_Parts = tuple[object, object, object]
 _WITH_MODEL = frozenset({"kv_allocation", "batch_ceiling", "decode_step", "prefill", "engine_capacity"})
 # What readers of configs may fail with on a document that nobody checked.
 _UNREADABLE = (QuoteError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError)
@@ -80,17 +82,22 @@ class Judgement(NamedTuple):
     model_id: str | None
 
 
+_NO_LIMITS = Doubt("The catalog does not say what may be believed of measurements: kvquote-server catalog load.")
+
+
 class Lookups:
     """What rows name, looked up in one catalog and remembered: an upload names the same few things a thousand times."""
 
-    __slots__ = ("_catalog", "_kept", "_made", "distrust")
+    __slots__ = ("_catalog", "_kept", "_limits", "_made", "_standings", "distrust")
 
     def __init__(self, catalog: Catalog, distrust: Distrust = NOBODY_DISTRUSTED) -> None:
         """Begin with nothing looked up."""
         self.distrust = distrust
         self._catalog = catalog
         self._kept: dict[tuple[str, str], Any] = {}
+        self._limits: Limits | Doubt | None = None
         self._made: dict[Hashable, Any] = {}
+        self._standings: dict[tuple[str, int, int, int], tuple[_Parts, Standing]] = {}
 
     @property
     def revision(self) -> int:
@@ -126,6 +133,31 @@ class Lookups:
         key = repr((row.get("software"), row["setup"]))
         found: Mapping[str, Any] | Doubt = self._keep("command", key, lambda: spelled_out(row, self._catalog))
         return found if isinstance(found, Doubt) else {**row, "setup": found["setup"], "software": found["software"]}
+
+    @property
+    def limits(self) -> Limits | Doubt:
+        """What may be believed, or why the catalog does not say: one of before this release had none."""
+        if self._limits is None:
+            self._limits = self._keep("engine", NO_ENGINE, self._find_limits)
+        return self._limits
+
+    def _find_limits(self) -> Limits | Doubt:
+        found: Limits | None = getattr(self._catalog.engine(NO_ENGINE), "limits", None)
+        return found or _NO_LIMITS
+
+    def standing(self, row: Mapping[str, Any]) -> Standing:
+        """What the row says of where it was measured, found once for rows that share those parts.
+
+        Told by the parts' identity, which costs nothing: they are kept, so that no other object takes their place.
+        """
+        parts = row.get("gpu"), row.get("software"), row.get("setup")
+        key = (row["kind"], id(parts[0]), id(parts[1]), id(parts[2]))
+        found = self._standings.get(key)
+        if found is None:
+            if len(self._standings) >= _STANDINGS_KEPT:
+                self._standings.clear()
+            found = self._standings[key] = (parts, _standing(row, self))
+        return found[1]
 
     def format(self, name: str) -> NumberFormat | Doubt:
         """The number format, or why there is none."""
@@ -174,25 +206,51 @@ def measured_at(row: Mapping[str, Any]) -> datetime:
 
 def judge(row: Mapping[str, Any], received_at: datetime, lookups: Lookups, token_id: str = "") -> Judgement:
     """What a valid row that came with that token is taken for by the catalog of `lookups`."""
+    standing = lookups.standing(row)
+    distrusted = lookups.distrust.against(row.get("probe_id") or "", token_id, received_at)
+    wrong = distrusted or _impossible(row, received_at, standing, lookups)
+    if wrong is not None:
+        return Judgement(Verdict.QUARANTINED, wrong, *standing.ids)
+    if standing.doubt is not None:
+        return Judgement(Verdict.UNMATCHED, standing.doubt, *standing.ids)
+    note = None if standing.gpu else "A run on the CPU: kept, never learned from."
+    return Judgement(Verdict.ACCEPTED, note, *standing.ids)
+
+
+class Standing(NamedTuple):
+    """Where a row was measured, whatever its values are: its device and its model, None where it is about none.
+
+    `heard` has the fields that its command stands for, where it has one; `contradiction` is what its parts say against
+    each other, and `doubt` what the catalog or this release would have to learn first.
+    """
+
+    gpu: Gpu | None
+    model: Model | None
+    heard: Mapping[str, Any] | None
+    ids: tuple[str | None, str | None]
+    contradiction: str | None
+    doubt: str | None
+
+
+def _standing(row: Mapping[str, Any], lookups: Lookups) -> Standing:
     heard = lookups.spelled_out(row) if row["kind"] in _WITH_MODEL else row
     gpu = _gpu(row, lookups)
     model: Model | Doubt | None
     if isinstance(heard, Doubt):
         model = Doubt(f"Its command: {heard.detail}"[:_LONGEST_DETAIL])
+        said: Mapping[str, Any] = row
     else:
-        row, model = heard, _model(heard, lookups)
+        said, model = heard, _model(heard, lookups)
     device = None if isinstance(gpu, Doubt) else gpu
     shape = None if isinstance(model, Doubt) else model
-    ids = (device.id if device else None), (shape.id if shape else None)
-    distrusted = lookups.distrust.against(row.get("probe_id") or "", token_id, received_at)
-    wrong = distrusted or _impossible(row, received_at, device, shape, lookups)
-    if wrong is not None:
-        return Judgement(Verdict.QUARANTINED, wrong, *ids)
-    doubt = _doubt(row, gpu, model, lookups)
-    if doubt is not None:
-        return Judgement(Verdict.UNMATCHED, doubt, *ids)
-    note = None if device else "A run on the CPU: kept, never learned from."
-    return Judgement(Verdict.ACCEPTED, note, *ids)
+    return Standing(
+        gpu=device,
+        model=shape,
+        heard=None if said is row else said,
+        ids=((device.id if device else None), (shape.id if shape else None)),
+        contradiction=None if device is None else _contradictory(said, device, lookups),
+        doubt=_doubt(said, gpu, model, lookups),
+    )
 
 
 def _gpu(row: Mapping[str, Any], lookups: Lookups) -> Gpu | Doubt | None:
@@ -215,7 +273,7 @@ def _doubt(
     """What the catalog, or this release, would have to learn first."""
     if row["kind"] not in KINDS:
         return f"There is no kind {row['kind']!r} here yet."
-    for found in (gpu, model if row["kind"] in _WITH_MODEL else None, *_formats(row, lookups)):
+    for found in (lookups.limits, gpu, model if row["kind"] in _WITH_MODEL else None, *_formats(row, lookups)):
         if isinstance(found, Doubt):
             return found.detail
     return None
@@ -227,20 +285,22 @@ def _formats(row: Mapping[str, Any], lookups: Lookups) -> list[NumberFormat | Do
     return [lookups.format(name) for name in names if name not in {None, "auto"}]
 
 
-def _impossible(
-    row: Mapping[str, Any], received_at: datetime, gpu: Gpu | None, model: Model | None, lookups: Lookups
-) -> str | None:
+def _impossible(row: Mapping[str, Any], received_at: datetime, standing: Standing, lookups: Lookups) -> str | None:
     """Why this cannot have been measured; None where nothing speaks against it."""
-    if measured_at(row) > received_at + _AHEAD:
-        return "measured_at lies more than a day ahead of the time of arrival."
-    if gpu is None:
+    limits = lookups.limits
+    if isinstance(limits, Doubt):
         return None
-    wrong = impossible_memory(gpu, row) or _contradictory(row, gpu, lookups)
+    if (measured_at(row) - received_at).total_seconds() > limits.clock_ahead_seconds:
+        hours = limits.clock_ahead_seconds / _HOUR_SECONDS
+        return f"measured_at lies more than {hours:g} hours ahead of the time of arrival."
+    gpu, model, heard = standing[:3]
     check = CHECKS.get(row["kind"])
-    if wrong is not None or check is None or (row["kind"] in _WITH_MODEL and model is None):
-        return wrong
+    if gpu is None or standing.contradiction or check is None or (model is None and row["kind"] in _WITH_MODEL):
+        return standing.contradiction
+    if heard is not None:
+        row = {**row, "setup": heard["setup"], "software": heard["software"]}
     try:
-        return check(Bench(gpu, model, row, lookups))
+        return check(Bench(gpu, model, row, lookups, limits))
     except QuoteError as error:
         # A layout that the model cannot have.
         return error.detail
@@ -249,7 +309,12 @@ def _impossible(
 
 
 def _contradictory(row: Mapping[str, Any], gpu: Gpu, lookups: Lookups) -> str | None:
-    """What a row's setup says otherwise than its device or its software: which of the two it was is not known."""
+    """What a row says of its device that it cannot have, or otherwise in its setup than in its device or software."""
+    limits = lookups.limits
+    wrong = None if isinstance(limits, Doubt) else impossible_memory(gpu, row, limits)
+    wrong = wrong or _too_few_devices(row)
+    if wrong is not None:
+        return wrong
     setup, engine = row.get("setup") or {}, (row.get("software") or {}).get("engine")
     asked = setup.get("engine")
     if asked and engine and _spelled_alike(asked) != _spelled_alike(engine):
@@ -258,6 +323,21 @@ def _contradictory(row: Mapping[str, Any], gpu: Gpu, lookups: Lookups) -> str | 
     if isinstance(other, Doubt) or other.id == gpu.id:
         return None
     return f"setup.gpu {setup['gpu']} is another device than gpu.name, {gpu.id}."
+
+
+def _too_few_devices(row: Mapping[str, Any]) -> str | None:
+    """Fewer devices than one replica of the setup is split over; more may stand beside it, idle or for others."""
+    count, setup = (row.get("gpu") or {}).get("count"), row.get("setup") or {}
+    # Each rank of an all-reduce may tell of its own card.
+    if count is None or row["kind"] == "all_reduce":
+        return None
+    tensor, stages = setup.get("tensor_parallel"), setup.get("pipeline_parallel")
+    if tensor is None and stages is None and setup.get("data_parallel") is None:
+        tensor = setup.get("gpu_count")
+    needed = max((tensor or 1) * (stages or 1), len(setup.get("gpus") or ()))
+    if count >= needed:
+        return None
+    return f"gpu.count {count} contradicts setup: one replica is split over {needed}, counted over all its machines."
 
 
 def _spelled_alike(engine: str) -> str:

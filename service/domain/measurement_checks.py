@@ -5,6 +5,9 @@ All of them are lower bounds of what honest runs need, as in `measurement_physic
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from service.domain.cache import CacheKind
@@ -20,7 +23,6 @@ from service.domain.measurement_physics import (
     device_memory,
     matmul_rate,
     memory_bandwidth,
-    memory_limit,
 )
 from service.domain.parallel import Layout, check_layout, tensor_counts
 
@@ -28,28 +30,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping
 
     from service.domain.loads import RankLoad
+    from service.domain.measurement_limits import Window
     from service.domain.model import Model
     from service.domain.precision import CacheFormat, WeightFormat
 
-_RATE_LEAST, _RATE_MOST = 0.98, 1.16
-"""A cache's rate beside its arithmetic: rounding, and up to a drop of the pool that holds more (probe 5.2)."""
-
-_LEAST_POOL_BYTES = 1 << 20
-_SLOW_SECONDS, _LEAST_READ, _LEAST_WORK = 1.0, 1e-3, 1e-4
-"""Of steps that took longer than that, the shares of bandwidth and peak below which the time is in another unit."""
-
-_POOL_LEAST, _POOL_MOST = 0.9, 1.25
 _DEFAULT_CACHES = ("fp16",)
+# An ideal width over all parameters, of which another one is made.
+_PLAIN_WIDTH, _NARROWEST = "int4", "narrowest"
 
 
 def _kv_allocation(bench: Bench) -> str | None:
-    values, limit = bench.values, memory_limit(bench.gpu)
+    values, limits = bench.values, bench.limits
     pair = values.get("bytes") or (0,)
-    wrong = above("bytes", max(pair), limit, bench.gpu)
+    wrong = above("bytes", max(pair), bench.memory_limit, bench.gpu)
     rate, slope = values.get("bytes_per_token"), _slope(values)
-    if wrong or (rate and slope and not 0.9 <= slope / rate <= 1.1):  # noqa: PLR2004
+    wrong = wrong or above("bytes_per_token", rate or slope or 0, bench.memory_limit, bench.gpu)
+    if wrong or (rate and slope and not limits.slope.holds(slope / rate)):
         return wrong or "bytes_per_token is not what tokens and bytes say."
-    return _no_such_rate(bench, rate or slope or 0, "bytes_per_token", _RATE_LEAST, _RATE_MOST)
+    return _no_such_rate(bench, rate or slope or 0, "bytes_per_token", limits.cache_rate)
 
 
 def _slope(values: Mapping[str, Any]) -> float | None:
@@ -57,17 +55,17 @@ def _slope(values: Mapping[str, Any]) -> float | None:
     return (sizes[1] - sizes[0]) / (tokens[1] - tokens[0]) if tokens and sizes else None
 
 
-def _no_such_rate(bench: Bench, rate: float, name: str, least: float, most: float) -> str | None:
+def _no_such_rate(bench: Bench, rate: float, name: str, window: Window) -> str | None:
     model, setup = bench.model, bench.setup
-    if model is None or any((setup.get(n) or 1) != 1 for n in ("decode_context_parallel", "attention_data_parallel")):
+    if model is None or _split_inside(setup) != 1:
         return None
     if not model.architecture.caches:
         return f"{model.name} keeps no cache."
     rates = _rates(bench, model)
-    if not rates or any(least * found <= rate <= most * found for found in rates):
+    if not rates or any(window.least * found <= rate <= window.most * found for found in rates):
         return None
     nearest = min(rates, key=lambda found: abs(found - rate))
-    unit = next((f": {words}?" for factor, words in UNITS if _times(rate, nearest, factor, most)), ".")
+    unit = next((f": {words}?" for factor, words in UNITS if _times(rate, nearest, factor, window.most)), ".")
     return f"{name} {rate:,.0f} is no rate of this model's layouts, the nearest is {nearest:,}{unit}"[:200]
 
 
@@ -147,19 +145,38 @@ def _layouts(bench: Bench, model: Model) -> list[Layout]:
 
 def _weights(bench: Bench, name: str | None) -> WeightFormat | None:
     number = bench.formats.format(name) if name else None
-    return None if number is None or isinstance(number, Doubt) or number.mixed else number.weight
+    if number is None or isinstance(number, Doubt):
+        return None
+    return _narrowest(bench) if number.mixed else number.weight
+
+
+def _narrowest(bench: Bench) -> WeightFormat | None:
+    """What stands for a mix of widths: no file has fewer bits a parameter."""
+    plain = bench.formats.format(_PLAIN_WIDTH)
+    if isinstance(plain, Doubt) or plain.weight is None:
+        return None
+    return replace(plain.weight, name=_NARROWEST, element_bits=Fraction(bench.limits.least_mixed_bits))
 
 
 def _batch_ceiling(bench: Bench) -> str | None:
-    context, model = bench.setup.get("context_tokens"), bench.model
-    if context is None or model is None or bench.setup.get("shared_prefix_tokens"):
-        return None
-    sizes = [load.sequence_bytes(context) for load in _loads(bench, model, "fp16")]
-    replicas = bench.setup.get("data_parallel") or 1
+    """What each sequence holds for itself: a token at least, whatever it shares and however long nobody said it is."""
+    setup, model = bench.setup, bench.model
+    own = (setup.get("context_tokens") or 1) - (setup.get("shared_prefix_tokens") or 0)
+    sizes = [load.sequence_bytes(max(1, own)) for load in _loads(bench, model, "fp16")] if model else []
     if not sizes:
         return None
-    needed = min(sizes) * bench.values["passed_sequences"] / replicas
-    return above("The cache of passed_sequences", needed, memory_limit(bench.gpu), bench.gpu)
+    needed = min(sizes) * bench.values["passed_sequences"] / _split(setup, "data_parallel") / _split_inside(setup)
+    return above("The cache of passed_sequences", needed, bench.memory_limit, bench.gpu)
+
+
+def _split(setup: Mapping[str, Any], *names: str) -> int:
+    """Over how many ranks these names split something."""
+    return prod(setup.get(name) or 1 for name in names)
+
+
+def _split_inside(setup: Mapping[str, Any]) -> int:
+    """Over how many ranks of one replica a cache is split beside its heads."""
+    return _split(setup, "decode_context_parallel", "attention_data_parallel")
 
 
 _PARTS = ("kv_cache_bytes", "weight_bytes", "activation_bytes", "graph_bytes", "other_bytes")
@@ -169,29 +186,28 @@ def _engine_capacity(bench: Bench) -> str | None:
     values, setup = bench.values, bench.setup
     total = sum(values.get(name) or 0 for name in _PARTS)
     offloaded = setup.get("cpu_offload_bytes") or 0
-    wrong = above("The sum of the parts", total - offloaded, memory_limit(bench.gpu), bench.gpu)
+    wrong = above("The sum of the parts", total - offloaded, bench.memory_limit, bench.gpu)
     tokens, pool = values.get("kv_capacity_tokens"), values.get("kv_cache_bytes")
-    wrong = wrong or (_tiny_pool(pool) if pool else None)
+    wrong = wrong or (_tiny_pool(bench, pool) if pool else None)
     if wrong or not tokens or not _is_plain(bench):
         return wrong
     if not pool:
         return _too_many_tokens(bench, tokens)
-    return _no_such_rate(bench, pool / tokens, "kv_cache_bytes / tokens", _POOL_LEAST, _POOL_MOST)
+    return _no_such_rate(bench, pool / tokens, "kv_cache_bytes / tokens", bench.limits.pool_rate)
 
 
-def _tiny_pool(pool: float) -> str | None:
+def _tiny_pool(bench: Bench, pool: float) -> str | None:
     small = f"kv_cache_bytes {pool:g} is less than any engine keeps: another unit?"
-    return small if pool < _LEAST_POOL_BYTES else None
+    return small if pool < bench.limits.least_pool_bytes else None
 
 
 def _too_many_tokens(bench: Bench, tokens: int) -> str | None:
     """A capacity whose cache no layout of the model could place in the memory of the devices."""
-    model, ranks = bench.model, bench.setup.get("data_parallel") or 1
-    context = any((bench.setup.get(n) or 1) != 1 for n in ("decode_context_parallel", "attention_data_parallel"))
-    rates = _rates(bench, model) if model is not None and not context else frozenset()
+    rates = _rates(bench, bench.model) if bench.model is not None else frozenset()
     if not rates:
         return None
-    return above("The cache of kv_capacity_tokens", min(rates) * tokens / ranks, memory_limit(bench.gpu), bench.gpu)
+    needed = min(rates) * tokens / _split(bench.setup, "data_parallel") / _split_inside(bench.setup)
+    return above("The cache of kv_capacity_tokens", needed, bench.memory_limit, bench.gpu)
 
 
 def _is_plain(bench: Bench) -> bool:
@@ -205,10 +221,13 @@ def _is_plain(bench: Bench) -> bool:
 
 def _decode_step(bench: Bench) -> str | None:
     """A step reads the weights and what the cache holds, and multiplies each token with the weights."""
-    if any(bench.setup.get(n) for n in ("speculative_method", "draft_model", "weight_bytes", "parameters")):
+    setup = bench.setup
+    if setup.get("weight_bytes") or setup.get("parameters"):
         return None
-    batch = bench.setup.get("batch_size") or 1
-    return _too_fast(bench, batch, bench.setup.get("context_tokens") or 0, reads_all=True)
+    # One pass may be for several tokens that were guessed.
+    guesses = setup.get("speculative_method") or setup.get("draft_model")
+    tokens = bench.limits.most_guessed_tokens if guesses else 1
+    return _too_fast(bench, setup.get("batch_size") or 1, setup.get("context_tokens") or 0, tokens)
 
 
 def _prefill(bench: Bench) -> str | None:
@@ -216,39 +235,48 @@ def _prefill(bench: Bench) -> str | None:
     tokens = setup.get("prompt_tokens") or setup.get("context_tokens")
     if not tokens or setup.get("shared_prefix_tokens") or setup.get("parameters"):
         return None
-    return _too_fast(bench, tokens * (setup.get("prefill_sequences") or 1), 0, reads_all=False)
+    return _too_fast(bench, tokens * (setup.get("prefill_sequences") or 1), 0, None)
 
 
-def _too_fast(bench: Bench, tokens: int, context: int, *, reads_all: bool) -> str | None:
-    """Whether the layers that were timed could be read, and multiplied with, in that time."""
+def _too_fast(bench: Bench, tokens: int, context: int, steps: int | None) -> str | None:
+    """Whether the layers that were timed could be read, and multiplied with, in the time of so many `steps`.
+
+    `steps` is None for what need not read them all at once.
+    """
     gpu, model = bench.gpu, bench.model
     name = bench.setup.get("weight_dtype") or (model.checkpoint_format if model else None)
     weights = _weights(bench, name)
-    if model is None or weights is None:
+    loads = _fullest(_loads(bench, model, name)) if model is not None and weights is not None else []
+    if model is None or weights is None or not loads:
         return None
-    seconds, share = bench.values["seconds"], _timed_share(bench, model)
-    loads = _loads(bench, model, name)
-    if not loads:
-        return None
+    share, inside = _timed_share(bench, model), _split_inside(bench.setup)
     head = model.architecture.vocabulary_size * model.architecture.hidden_size
-    work = min(_work(load, tokens, head) for load in _fullest(loads)) * share
-    size = min(_size(load, tokens, context, model, head) for load in _fullest(loads)) * share - cached_bytes(gpu)
-    if reads_all and gpu.bandwidth_bytes_per_second:
-        reach = gpu.bandwidth_bytes_per_second * bench.margin("memory_bandwidth")
-        rate = size / seconds
-        wrong = above("Bytes read / seconds", rate, reach, gpu, "can move")
-        if not wrong and seconds > _SLOW_SECONDS and size > 0:
-            wrong = below("Bytes read / seconds", rate, gpu.bandwidth_bytes_per_second * _LEAST_READ, gpu, "moves")
-        if wrong:
-            return wrong
+    size = min(_size(load, tokens / inside, context, model, head) for load in loads) * share - cached_bytes(gpu)
+    work = min(_work(load, tokens / inside, head) for load in loads) * share
+    # Of a mix of widths only the least is known, which says nothing of what is too slow.
+    slow = bench.values["seconds"] > bench.limits.slow_seconds and weights.name != _NARROWEST
+    wrong = _read_too_fast(bench, size, steps, slow=slow) if steps else None
     peaks = [gpu.peaks[name] for name in (*weights.matmul_types, "bf16", "fp16") if name in gpu.peaks]
-    if not peaks:
-        return None
-    rate, peak = work / seconds, max(peaks)
-    wrong = above("Work / seconds", rate, peak * bench.margin("matmul_rate"), gpu, "can multiply")
-    if wrong or reads_all or seconds <= _SLOW_SECONDS or not work:
+    if wrong or not peaks:
         return wrong
-    return below("Work / seconds", rate, peak * _LEAST_WORK, gpu, "multiplies")
+    rate, peak = work / bench.values["seconds"], max(peaks)
+    wrong = above("Work / seconds", rate / (steps or 1), peak * bench.margin("matmul_rate"), gpu, "can multiply")
+    if wrong or steps or not slow or not work:
+        return wrong
+    return below("Work / seconds", rate, peak * bench.limits.slow_work, gpu, "multiplies")
+
+
+def _read_too_fast(bench: Bench, size: float, steps: int, *, slow: bool) -> str | None:
+    """Whether so many bytes could be read in the time of the steps; or not read in another unit's time, where slow."""
+    gpu, bandwidth = bench.gpu, bench.gpu.bandwidth_bytes_per_second
+    if not bandwidth:
+        return None
+    rate = size / bench.values["seconds"]
+    reach = bandwidth * bench.margin("memory_bandwidth")
+    wrong = above("Bytes read / seconds", rate / steps, reach, gpu, "can move")
+    if wrong or not slow or size <= 0:
+        return wrong
+    return below("Bytes read / seconds", rate, bandwidth * bench.limits.slow_read, gpu, "moves")
 
 
 def _fullest(loads: tuple[RankLoad, ...]) -> list[RankLoad]:
@@ -272,15 +300,15 @@ def _timed_share(bench: Bench, model: Model) -> float:
     return timed / layers / (2 if differ else 1)
 
 
-def _work(load: RankLoad, tokens: int, head: int) -> float:
+def _work(load: RankLoad, tokens: float, head: int) -> float:
     return 2.0 * tokens * max(0, load.weights.read_parameters + load.weights.expert_parameters - head)
 
 
-def _size(load: RankLoad, batch: int, context: int, model: Model, head: int) -> float:
+def _size(load: RankLoad, batch: float, context: int, model: Model, head: int) -> float:
     """Bytes of layers and cache, the fewest that can be: all sequences visit the same experts, and no head is read."""
     count, active = model.architecture.experts
     experts: float = load.weights.expert_bytes * active / count if count else 0
-    cache: int = batch * sum(term.read_bytes(context) for term in load.terms) if context else 0
+    cache: float = batch * sum(term.read_bytes(context) for term in load.terms) if context else 0
     read: float = max(0, load.weights.read_bytes - 2 * head) + experts + cache
     return read
 

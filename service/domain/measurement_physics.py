@@ -14,19 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
     from service.domain.gpu import Gpu
+    from service.domain.measurement_limits import Limits, Window
     from service.domain.model import Model
     from service.domain.precision import NumberFormat
 
-_MARGIN = 0.05
-"""By how much a measurement may pass what is listed where the catalog says nothing (design, section 5)."""
-
-_MEMORY_MARGIN = 1.01
-
-# Below these shares of what is listed a figure is another unit, a part of a device, or made up.
-_LEAST_MEMORY = 0.5
-_LEAST_BANDWIDTH, _LEAST_GATHER = 0.01, 1e-4
-# One row times a matrix is bound by memory, some 300 times below the peak.
-_LEAST_MATMUL = 1e-5
 UNITS = (
     (8, "bits for bytes"),
     (1024, "a unit of 1,024"),
@@ -72,6 +63,7 @@ class Bench(NamedTuple):
     model: Model | None
     row: Mapping[str, Any]
     formats: Formats
+    limits: Limits
 
     @property
     def values(self) -> Mapping[str, Any]:
@@ -86,29 +78,35 @@ class Bench(NamedTuple):
 
     def margin(self, kind: str) -> float:
         """How far above the list an honest figure may be, as a factor."""
-        return 1 + self.gpu.margins.get(kind, _MARGIN)
+        return 1 + self.gpu.margins.get(kind, self.limits.margin)
+
+    @property
+    def memory_limit(self) -> float:
+        """Bytes that no process sees more of."""
+        return memory_limit(self.gpu, self.limits)
 
 
-def memory_limit(gpu: Gpu) -> float:
-    """Bytes that no process sees more of: the number on the box read as GiB and 1 %, or what was seen and 1 %."""
-    return max(gpu.advertised_bytes / 1e9 * GIB, gpu.visible_bytes or 0) * _MEMORY_MARGIN
+def memory_limit(gpu: Gpu, limits: Limits) -> float:
+    """Bytes that no process sees more of: the number on the box read as GiB, or what was seen, and a margin."""
+    return max(gpu.advertised_bytes / 1e9 * GIB, gpu.visible_bytes or 0) * (1 + limits.memory_margin)
 
 
-def impossible_memory(gpu: Gpu, row: Mapping[str, Any]) -> str | None:
+def impossible_memory(gpu: Gpu, row: Mapping[str, Any], limits: Limits) -> str | None:
     """More memory than the device has, in what the row says of it, or what only a part of it has."""
     told = row.get("gpu") or {}
     stated, whole = told.get("memory_bytes"), gpu.visible_bytes or gpu.advertised_bytes
     if stated is None:
         return None
-    wrong = above("gpu.memory_bytes", stated, memory_limit(gpu), gpu) or small_unit(
-        "gpu.memory_bytes", stated, whole, 0.9, 1.12
+    wrong = above("gpu.memory_bytes", stated, memory_limit(gpu, limits), gpu) or small_unit(
+        "gpu.memory_bytes", stated, whole, limits.other_unit["memory"]
     )
-    return wrong or (None if told.get("mig_profile") else part("gpu.memory_bytes", stated, whole, gpu))
+    least = 0.0 if told.get("mig_profile") else limits.least_memory
+    return wrong or part("gpu.memory_bytes", stated, whole, least, gpu)
 
 
-def part(name: str, value: float, whole: float, gpu: Gpu) -> str | None:
-    """Memory of a slice under the name of the whole card."""
-    if value >= _LEAST_MEMORY * whole:
+def part(name: str, value: float, whole: float, least: float, gpu: Gpu) -> str | None:
+    """Memory of a slice under the name of the whole card: less than the share `least` of it."""
+    if value >= least * whole:
         return None
     return f"{name} is {value / whole:.3g} of what {gpu.id} has: a slice is told by its mig_profile."
 
@@ -122,10 +120,13 @@ def above(name: str, value: float, limit: float, gpu: Gpu, what: str = "can hold
     return f"{name} is {ratio:.3g} times what {gpu.id} {what}{unit}"
 
 
-def small_unit(name: str, value: float, expected: float, least: float, most: float) -> str | None:
+def small_unit(name: str, value: float, expected: float, window: Window) -> str | None:
     """A figure that is far too small, and right once it is taken for another unit."""
+    if value * UNITS[0][0] > window.most * expected:
+        # Too large for the smallest of them, as nearly every figure is.
+        return None
     for factor, words in UNITS:
-        if least <= value * factor / expected <= most:
+        if window.holds(value * factor / expected):
             return f"{name} is right only {factor:,} times as large: {words}?"
     return None
 
@@ -137,7 +138,7 @@ def below(name: str, value: float, least: float, gpu: Gpu, what: str) -> str | N
 
 def device_memory(bench: Bench) -> str | None:
     """More than the box, parts above the whole, another unit, or a part of a device."""
-    limit, values, gpu = memory_limit(bench.gpu), bench.values, bench.gpu
+    limit, values, gpu = bench.memory_limit, bench.values, bench.gpu
     total = values["total_bytes"]
     for name in ("total_bytes", "nvml_total_bytes", "free_bytes", "context_bytes"):
         wrong = above(name, values.get(name) or 0, limit, gpu)
@@ -147,9 +148,9 @@ def device_memory(bench: Bench) -> str | None:
         if (values.get(name) or 0) > total:
             return f"{name} is more than total_bytes."
     whole = gpu.visible_bytes or gpu.advertised_bytes
-    wrong = small_unit("total_bytes", total, whole, 0.9, 1.12)
-    sliced = (bench.row.get("gpu") or {}).get("mig_profile")
-    return wrong or (None if sliced else part("total_bytes", total, whole, gpu))
+    wrong = small_unit("total_bytes", total, whole, bench.limits.other_unit["memory"])
+    least = 0.0 if (bench.row.get("gpu") or {}).get("mig_profile") else bench.limits.least_memory
+    return wrong or part("total_bytes", total, whole, least, gpu)
 
 
 def memory_bandwidth(bench: Bench) -> str | None:
@@ -163,8 +164,8 @@ def memory_bandwidth(bench: Bench) -> str | None:
     # Gathers are slow honestly, down to a small part of the rate.
     gathers = bench.values.get("access") == "gather"
     if not wrong and not gathers:
-        wrong = small_unit("bytes_per_second", rate, listed, 0.7, 1.05)
-    least = listed * (_LEAST_GATHER if gathers else _LEAST_BANDWIDTH)
+        wrong = small_unit("bytes_per_second", rate, listed, bench.limits.other_unit["bandwidth"])
+    least = listed * (bench.limits.least_gather if gathers else bench.limits.least_bandwidth)
     return wrong or below("bytes_per_second", rate, least, bench.gpu, "moves")
 
 
@@ -190,15 +191,17 @@ def matmul_rate(bench: Bench) -> str | None:
     limit = listed * bench.margin("matmul_rate")
     return (
         above("flops_per_second", rate, limit, bench.gpu, f"multiplies in {name[:20]}")
-        or small_unit("flops_per_second", rate, listed, 0.6, 1.05)
-        or below("flops_per_second", rate, listed * _LEAST_MATMUL, bench.gpu, "multiplies")
+        or small_unit("flops_per_second", rate, listed, bench.limits.other_unit["matmul"])
+        or below("flops_per_second", rate, listed * bench.limits.least_matmul, bench.gpu, "multiplies")
     )
 
 
 def all_reduce(bench: Bench) -> str | None:
     """Each rank reads its own part and writes the result: links may beat their list, memory does not."""
     listed, values = bench.gpu.bandwidth_bytes_per_second, bench.values
-    if listed is None or values["bytes"] <= cached_bytes(bench.gpu):
+    if listed is None:
         return None
-    rate = values["bytes"] / values["seconds"]
-    return above("bytes / seconds", rate, listed * bench.margin("memory_bandwidth"), bench.gpu, "can move")
+    # What fits a cache is read from there, some times as fast.
+    faster = bench.limits.cache_speed if values["bytes"] <= cached_bytes(bench.gpu) else 1.0
+    reach = listed * bench.margin("memory_bandwidth") * faster
+    return above("bytes / seconds", values["bytes"] / values["seconds"], reach, bench.gpu, "can move")

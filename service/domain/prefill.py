@@ -5,13 +5,13 @@ seconds = max(matrices + attention, reading weights and earlier cache once a chu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.exchange import ACTIVATION_BYTES
 from service.domain.units import ceil_div
 
 if TYPE_CHECKING:
+    from service.domain.stages import Group
     from service.domain.traffic import Step, Traffic
 
 _STREAMED_BYTES = 8
@@ -19,8 +19,7 @@ _STREAMED_BYTES = 8
 _SIXTEEN_BITS = ("bf16", "fp16")
 
 
-@dataclass(frozen=True, slots=True)
-class PrefillTime:
+class PrefillTime(NamedTuple):
     """Seconds of a prefill, part by part; `mixed` of a decode step that takes one of its chunks along."""
 
     compute: float
@@ -85,51 +84,50 @@ class Prefill:
     def time(self, step: Step | None) -> PrefillTime | None:
         """How long it takes; None where bandwidth or peak is not known."""
         flow = self.flow
-        bandwidth, peak = flow.question.bandwidth, flow.peak
-        if bandwidth is None or peak is None or step is None:
+        if not flow.groups or step is None:
             return None
         ranks = flow.ranks
         # Groups of ranks that attend for themselves have a prompt each, where there are as many.
         attending = ranks.tensor // ranks.attention * min(ranks.attention, self.prompts)
         matrices, attention = (
-            self._matrices(bandwidth, peak) / ranks.tensor,
-            self._attention(bandwidth, peak) / attending,
+            sum(group.work * self._matrices(group) for group in flow.groups) / ranks.tensor,
+            sum(group.attention * self._attention(group) for group in flow.groups) / attending,
         )
-        memory = self._memory(bandwidth)
+        memory = sum(self._memory(group) for group in flow.groups)
         part = self.chunk_tokens / self.tokens
         mixed = step.seconds + part * attention + flow.communication(self.chunk_tokens)
         mixed += max(0.0, step.compute + part * matrices - step.reading - step.multiplying)
         return PrefillTime(matrices + attention, memory, flow.communication(self.tokens, self.chunks), mixed)
 
-    def _matrices(self, bandwidth: float, peak: float) -> float:
-        """At the share of the peak that so many tokens reach, less where they are spread over experts."""
-        times, experts = self.flow.times, self.flow.scenario.model.architecture.experts[0]
-        share = times.share(self.chunk_tokens, self._ridge_tokens(bandwidth, peak))
-        return self.work / (peak * share * (times.prefill_experts if experts else 1.0))
+    def _matrices(self, group: Group) -> float:
+        """All of them at the share of the peak that so many tokens reach, less where they are spread over experts."""
+        times, experts = group.times, self.flow.scenario.model.architecture.experts[0]
+        share = times.share(self.chunk_tokens, self._ridge_tokens(group.bandwidth, group.peak))
+        return self.work / (group.peak * share * (times.prefill_experts if experts else 1.0))
 
     def _ridge_tokens(self, bandwidth: float, peak: float) -> float:
         """Tokens whose matrices take as long as reading the weights, at listed rates."""
         weights = self.flow.weights
         return peak * (weights.dense_bytes + weights.expert_bytes) / (2 * weights.parameters * bandwidth)
 
-    def _attention(self, bandwidth: float, peak: float) -> float:
-        """Streamed at a share of the 16-bit peak, or with scores of all pairs written out and read."""
-        times, gpu = self.flow.times, self.flow.question.gpu
+    def _attention(self, group: Group) -> float:
+        """All of it streamed at a share of the 16-bit peak, or with scores of all pairs written out and read."""
+        times, gpu = group.times, group.gpu
         found = gpu.peak(_SIXTEEN_BITS) if gpu else None
-        listed = min(peak, found[1] if found else peak)
+        listed = min(group.peak, found[1] if found else group.peak)
         if times.score_bytes is not None:
-            moved = self.scores_per_head * self._heads * self.prompts * times.score_bytes / bandwidth
+            moved = self.scores_per_head * self._heads * self.prompts * times.score_bytes / group.bandwidth
             return max(moved, self.attention / listed)
         return self.attention / (times.attention_share(self.prompt) * listed)
 
-    def _memory(self, bandwidth: float) -> float:
+    def _memory(self, group: Group) -> float:
         """Weights once a chunk, and of the cache what earlier chunks wrote: half of it on average."""
-        flow, times = self.flow, self.flow.times
-        weights = sum(flow.timed_bytes(load, self.chunk_tokens) for load in flow.loads) * self.chunks
-        kept = sum(load.sequence_bytes(self.prompt) for load in flow.loads) * flow.ranks.batch(self.prompts)
+        flow, (weight_rate, cache_rate, _) = self.flow, group.rates
+        weights = sum(flow.timed_bytes(load, self.chunk_tokens) for load in group.loads) * self.chunks
+        kept = sum(load.sequence_bytes(self.prompt) for load in group.loads) * flow.ranks.batch(self.prompts)
         cache = flow.ranks.cache_bytes(kept)
         earlier = cache * (self.chunks - 1) / 2
-        return weights / (bandwidth * times.weight_fraction) + earlier / (bandwidth * times.cache_fraction)
+        return weights / weight_rate + earlier / cache_rate
 
 
 def _pairs(prompt: int, window: int | None) -> int:

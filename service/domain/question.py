@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from service.domain.calibration import NOTHING_LEARNED
 from service.domain.commands import hear
+from service.domain.devices import alike, apart, are_apart, cards_of, listed_by, listed_count, rates
 from service.domain.echo import Echo
-from service.domain.engines.plain import ENGINES
+from service.domain.engines.plain import ENGINES, PlainEngine
 from service.domain.errors import Fault, NotSupported, QuoteError, UnknownArchitecture, ValidationError, nearest
-from service.domain.ledger import Budget
 from service.domain.model import Model, from_config
 from service.domain.naming import NamedModel
 from service.domain.parallel import ONE_GPU, Layout, check_layout
@@ -25,10 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from service.domain.calibration import Calibration, Learned
-    from service.domain.commands import Heard
+    from service.domain.commands.asking import Heard
+    from service.domain.devices import Device
     from service.domain.engines import Engine
-    from service.domain.engines.plain import EngineDefaults
     from service.domain.gpu import Gpu
+    from service.domain.ledger import Budget
     from service.domain.precision import CacheFormat, NumberFormat, WeightFormat
 
 NOT_BUILT = {
@@ -38,6 +38,9 @@ NOT_BUILT = {
 
 _QUOTED = ("none", "vllm", "sglang", "tensorrt-llm", "llama.cpp")
 
+_DEVICES = frozenset({"gpu", "memory_bytes", "gpus", "gpus_memory_bytes"})
+"""Names of which one must say what memory there is."""
+_SIZES = frozenset({"tensor_parallel", "pipeline_parallel", "data_parallel"})
 _OF_NO_ENGINE = frozenset({"as_of"})
 """Names that say which catalog is asked, and not what an engine is told: `catalog` is that one already."""
 
@@ -59,8 +62,8 @@ class Catalog(Protocol):
     def named_model(self, name: str, pointer: str = "/model") -> NamedModel:
         """The model of a name that people deploy it by, with what the name says beside it; raises UnknownModel."""
 
-    def gpu(self, name: str) -> Gpu:
-        """The device of that slug or alias; raises UnknownGpu."""
+    def gpu(self, name: str, pointer: str = "/gpu") -> Gpu:
+        """The device of that slug or alias; raises UnknownGpu at the pointer."""
 
     def format(self, name: str, pointer: str = "/weight_dtype") -> NumberFormat:
         """The number format of that name or alias; raises ValidationError at the pointer."""
@@ -72,7 +75,7 @@ class Catalog(Protocol):
 class Scenario(NamedTuple):
     """All that memory arithmetic needs of a question; a lever is the same with one field changed.
 
-    `weight_bytes` and `parameters` are None unless the question set them.
+    `weight_bytes` and `parameters` are None unless the question set them, `budgets` is empty unless devices differ.
     """
 
     model: Model
@@ -85,11 +88,20 @@ class Scenario(NamedTuple):
     budget: Budget
     weight_bytes: int | None
     parameters: int | None
+    budgets: tuple[Budget, ...] = ()
+
+    def budget_of(self, device: int) -> Budget:
+        """The budget of a device by its number."""
+        return self.budgets[device] if self.budgets else self.budget
 
 
 @dataclass(slots=True)
 class Question:
-    """A question with every default filled in; rates are per device, None where nobody gave them."""
+    """A question with every default filled in; rates are per device, None where nobody gave them.
+
+    Where devices differ, `devices` has each of them, and `gpu` and the rates become those of the answer once an engine
+    holds the question: the card that fills first, and the rates at which the devices work through the model together.
+    """
 
     named: NamedModel
     scenario: Scenario
@@ -99,13 +111,15 @@ class Question:
     version: str | None
     bandwidth: float | None
     peak: float | None
-    memory_note: str
     assumptions: list[str]
     warnings: list[str]
     calibration: Calibration
     taught: list[Learned] = field(default_factory=list)
     """What of the calibration the answer uses."""
     heard: Heard | None = None
+    cards: tuple[Gpu, ...] = ()
+    """Every card by itself, where the question lists them."""
+    devices: tuple[Device, ...] = ()
 
     def pointed(self, error: QuoteError) -> QuoteError:
         """A refusal that points at the command for what the command set."""
@@ -119,7 +133,11 @@ def resolve(asked: Mapping[str, Any], catalog: Catalog, read: NamedModel | None 
     """
     if "command" not in asked:
         return _resolved(asked, catalog, read)
-    heard = hear(asked, catalog)
+    return resolve_heard(hear(asked, catalog), catalog, read)
+
+
+def resolve_heard(heard: Heard, catalog: Catalog, read: NamedModel | None = None) -> Question:
+    """As `resolve`, of a question whose command was read already."""
     try:
         question = _resolved(heard.asked, catalog, read, heard)
     except QuoteError as error:
@@ -132,11 +150,12 @@ def resolve(asked: Mapping[str, Any], catalog: Catalog, read: NamedModel | None 
 def _resolved(
     asked: Mapping[str, Any], catalog: Catalog, read: NamedModel | None, heard: Heard | None = None
 ) -> Question:
+    asked = _spelt(asked)
     echo = Echo(asked, heard)
     engine = _engine(echo, catalog)
     _check_given(asked)
-    named, gpu = read or _model(echo, catalog), _gpu(echo, catalog)
-    model = named.model
+    named, cards = read or _model(echo, catalog), cards_of(asked, engine, catalog)
+    model, gpu = named.model, cards[0] if cards else _gpu(echo, catalog)
     assumptions = [named.note] if named.note else []
     assumptions += model.architecture.assumptions
     warnings = list(model.architecture.warnings)
@@ -144,42 +163,64 @@ def _resolved(
     check_layout(layout, model.architecture)
     defaults = engine.release_defaults(asked)
     weights, cache = _formats(echo, named, gpu, engine, catalog)
-    context, limit, prefix = _lengths(echo, model, warnings)
-    calibration = catalog.calibration if echo.take("calibration", "auto") == "auto" else NOTHING_LEARNED
-    seen = None if gpu is None else seen_memory(calibration, gpu)
-    budget, memory_note = _budget(echo, gpu, defaults, warnings, seen)
-    assumptions.insert(0, memory_note)
+    context, limit, prefix = _lengths(echo, model)
+    if model.context_tokens and limit > model.context_tokens:
+        warnings.append(_longer(limit, model, engine, heard))
+    calibration = catalog.calibration if echo.values["calibration"] == "auto" else NOTHING_LEARNED
+    if are_apart(asked, cards):
+        kinds = cards or (gpu,) * (listed_count(asked) or 0)
+        found = apart(echo, kinds, defaults, weights, calibration=calibration, warnings=warnings)
+        devices, notes, learned = found
+        budget, bandwidth, peak = devices[0].budget, None, None
+    else:
+        seen = None if gpu is None else seen_memory(calibration, gpu)
+        budget, note = alike(echo, gpu, defaults, warnings, seen)
+        bandwidth, peak = rates(echo, gpu, weights)
+        devices, notes = (), (note,)
+        learned = (seen,) if seen is not None and echo.taken["memory_bytes"] == "calibrated" else ()
+    assumptions[:0] = notes
     weight_bytes, parameters = _overrides(echo, model)
-    bandwidth, peak = _rates(echo, gpu, weights)
-    warn_of_types(gpu, weights, cache, model, warnings)
-    scenario = Scenario(model, weights, cache, layout, context, limit, prefix, budget, weight_bytes, parameters)
-    version = defaults.version
-    question = Question(
-        *(named, scenario, echo, gpu, engine, version, bandwidth, peak, memory_note, assumptions, warnings),
-        calibration=calibration,
-        heard=heard,
+    for card in dict.fromkeys(cards) or (gpu,):
+        warn_of_types(card, weights, cache, model, warnings)
+    budgets = tuple(device.budget for device in devices)
+    scenario = Scenario(
+        model, weights, cache, layout, context, limit, prefix, budget, weight_bytes, parameters, budgets
     )
-    if seen is not None and echo.taken["memory_bytes"] == "calibrated":
-        question.taught.append(seen)
+    question = Question(
+        *(named, scenario, echo, gpu, engine, defaults.version, bandwidth, peak, assumptions, warnings),
+        calibration=calibration,
+        taught=list(learned),
+        heard=heard,
+        cards=cards,
+        devices=devices,
+    )
     return teach(question) if calibration.values else question
 
 
+def _spelt(asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The question with methods of drafting as the catalog writes them: engines write EAGLE and NEXTN too."""
+    method = asked.get("speculative_method")
+    return asked if method is None else {**asked, "speculative_method": method.casefold()}
+
+
 def _engine(echo: Echo, catalog: Catalog) -> Engine:
-    name = echo.take("engine", "none")
+    name = echo.values["engine"]
     if name not in ENGINES:
         raise ValidationError(Fault("/engine", f"No engine is called {name!r}.", nearest(name, ENGINES)))
     if name not in _QUOTED:
         detail = f"Engine {name} cannot be quoted yet; these can: {', '.join(_QUOTED)}."
         raise NotSupported(Fault("/engine", detail, _QUOTED))
     engine = catalog.engine(name)
-    faults = [
-        Fault(f"/{n}", NOT_BUILT.get(n, f"Engine {name} has no {n}."))
-        for n in echo.asked
-        if n not in engine.takes and n not in _OF_NO_ENGINE
-    ]
-    if faults:
-        raise NotSupported(*faults)
+    if not engine.takes.issuperset(echo.asked):
+        _refuse_strange(echo.asked, engine)
     return engine
+
+
+def _refuse_strange(asked: Mapping[str, Any], engine: Engine) -> None:
+    """Raise NotSupported for every name that the engine does not have."""
+    strange = [n for n in asked if n not in engine.takes and n not in _OF_NO_ENGINE]
+    if strange:
+        raise NotSupported(*(Fault(f"/{n}", NOT_BUILT.get(n, f"Engine {engine.name} has no {n}.")) for n in strange))
 
 
 def _check_given(asked: Mapping[str, Any]) -> None:
@@ -187,7 +228,7 @@ def _check_given(asked: Mapping[str, Any]) -> None:
     faults = []
     if "model" not in asked and "config" not in asked:
         faults.append(Fault("/model", "Give a model, or a config to quote one that the catalog does not hold."))
-    if "gpu" not in asked and "memory_bytes" not in asked:
+    if not asked.keys() & _DEVICES:
         faults.append(Fault("/gpu", "Give a gpu, or memory_bytes to quote one that the catalog does not hold."))
     if faults:
         raise ValidationError(*faults)
@@ -229,28 +270,29 @@ def _gpu(echo: Echo, catalog: Catalog) -> Gpu | None:
 
 
 def _layout(echo: Echo, engine: Engine, assumptions: list[str]) -> Layout:
-    asked = echo.asked
-    # An engine without tensor parallelism spreads whole layers over its devices.
-    alone = "tensor_parallel" if "tensor_parallel" in engine.takes else "pipeline_parallel"
-    count = asked.get("gpu_count")
-    sizes = [asked.get(n) for n in ("tensor_parallel", "pipeline_parallel", "data_parallel")]
-    if count is not None and sizes == [None, None, None]:
-        if count > 1:
-            assumptions.append(f"gpu_count {count} is taken as {alone} {count}")
-        echo.take(alone, count, "derived")
-    elif count is None and asked.get("tensor_split") and sizes == [None, None, None]:
-        echo.take(alone, len(asked["tensor_split"]), "derived")
-    tensor, pipeline, data = (
-        echo.values[name] if echo.taken[name] == "derived" else echo.take(name, 1)
-        for name in ("tensor_parallel", "pipeline_parallel", "data_parallel")
-    )
-    expert = echo.take("expert_parallel", default=False)
+    asked, values = echo.asked, echo.values
+    listed = listed_count(asked)
+    count = asked.get("gpu_count", listed)
+    if listed not in {None, count}:
+        raise ValidationError(Fault("/gpu_count", f"gpu_count is {count}, and {listed_by(asked)} lists {listed}."))
+    if _SIZES.isdisjoint(asked):
+        # An engine without tensor parallelism spreads whole layers over its devices.
+        alone = "tensor_parallel" if "tensor_parallel" in engine.takes else "pipeline_parallel"
+        if count is not None and count > 1:
+            said = f"{count} gpus are" if listed else f"gpu_count {count} is"
+            assumptions.append(f"{said} taken as {alone} {count}")
+        devices = len(asked.get("tensor_split") or ()) if count is None else count
+        if devices:
+            echo.take(alone, devices, "derived")
+    tensor, pipeline, data = values["tensor_parallel"], values["pipeline_parallel"], values["data_parallel"]
+    expert = values["expert_parallel"]
     product = tensor * pipeline * data
-    if echo.take("gpu_count", product, "derived") != product:
-        detail = (
-            f"gpu_count {count} is not tensor x pipeline x data parallel = {tensor} x {pipeline} x {data} = {product}."
-        )
-        raise ValidationError(Fault("/gpu_count", detail))
+    echo.take("gpu_count", product, "derived")
+    if count not in {None, product}:
+        name = "gpu_count" if "gpu_count" in asked else listed_by(asked)
+        said = f"gpu_count {count} is" if name == "gpu_count" else f"The {count} entries of {name} are"
+        detail = f"{said} not tensor x pipeline x data parallel = {tensor} x {pipeline} x {data} = {product}."
+        raise ValidationError(Fault(f"/{name}", detail))
     return ONE_GPU if product == 1 and not expert else Layout(tensor, pipeline, data, expert)
 
 
@@ -289,7 +331,7 @@ def _cache_format(name: str, catalog: Catalog) -> CacheFormat:
 def _check_covers(weights: WeightFormat, cache: CacheFormat, model: Model) -> None:
     """Refuse a format that says nothing of this model: one for experts or latent vectors that it does not have."""
     architecture = model.architecture
-    if not weights.ideal and not any(module.kind in weights.quantizes for module in architecture.modules):
+    if not weights.ideal and weights.quantizes.isdisjoint(architecture.kinds):
         kinds = ", ".join(sorted(weights.quantizes))
         detail = f"{weights.name} is a format for {kinds}, of which {model.name} has none."
         raise NotSupported(Fault("/weight_dtype", detail))
@@ -303,7 +345,7 @@ def _canonical(name: str | None, catalog: Catalog) -> str | None:
     return None if name is None else catalog.format(name).name
 
 
-def _lengths(echo: Echo, model: Model, warnings: list[str]) -> tuple[int, int, int]:
+def _lengths(echo: Echo, model: Model) -> tuple[int, int, int]:
     own = model.context_tokens
     asked = echo.asked.get("context_limit_tokens")
     if asked is not None and (own is None or asked < own):
@@ -314,7 +356,7 @@ def _lengths(echo: Echo, model: Model, warnings: list[str]) -> tuple[int, int, i
     if context is None:
         raise ValidationError(Fault("/context_tokens", "The model states no longest context: give context_tokens."))
     limit = echo.take("context_limit_tokens", context, "derived")
-    prefix = echo.take("shared_prefix_tokens", 0)
+    prefix = echo.values["shared_prefix_tokens"]
     if limit < context:
         detail = f"context_limit_tokens {limit} is below context_tokens {context}."
         raise ValidationError(Fault("/context_limit_tokens", detail))
@@ -323,47 +365,16 @@ def _lengths(echo: Echo, model: Model, warnings: list[str]) -> tuple[int, int, i
             f"shared_prefix_tokens {prefix} must be below context_tokens {context}: a sequence adds at least a token."
         )
         raise ValidationError(Fault("/shared_prefix_tokens", detail))
-    if own and limit > own:
-        warnings.append(f"{limit:,} tokens are more than the {own:,} that {model.name} was published for.")
     return context, limit, prefix
 
 
-def _budget(
-    echo: Echo, gpu: Gpu | None, engine: EngineDefaults, warnings: list[str], seen: Learned | None
-) -> tuple[Budget, str]:
-    basis = echo.take("memory_basis", engine.memory_basis)
-    if gpu is not None and "memory_bytes" not in echo.asked:
-        memory, note = _catalog_memory(echo, gpu, basis, seen)
-    else:
-        memory = echo.asked["memory_bytes"]
-        note = f"memory as asked, {memory:,} bytes a GPU"
-        if "memory_basis" in echo.asked:
-            warnings.append("memory_basis has no effect beside memory_bytes.")
-    utilization = echo.take("memory_utilization", engine.memory_utilization)
-    outside = (
-        0 if utilization == 1 or engine.reserve_bytes is None else memory - int(memory * Fraction(str(utilization)))
-    )
-    others = echo.take("memory_used_by_others_bytes", 0)
-    pool = echo.asked.get("kv_cache_bytes")
-    if engine.reserve_bytes is None:
-        return Budget(memory, 0, others, echo.asked.get("reserve_bytes", 0), pool), note
-    reserve = echo.take("reserve_bytes", engine.reserve_bytes if pool is None else 0)
-    return Budget(memory, outside, others, reserve, pool), note
-
-
-def _catalog_memory(echo: Echo, gpu: Gpu, basis: str, seen: Learned | None) -> tuple[int, str]:
-    if basis == "visible" and seen is not None:
-        memory = (gpu.visible_bytes or gpu.advertised_bytes) + whole(seen.estimate)
-        echo.take("memory_bytes", memory, "calibrated")
-        return memory, f"visible memory of {gpu.name} as {seen.probes} probes saw it = {memory:,} bytes"
-    if basis == "visible" and gpu.visible_bytes is None:
-        raise NotSupported(Fault("/memory_basis", f"The catalog does not know the visible memory of {gpu.id}."))
-    visible = basis == "visible"
-    memory = gpu.visible_bytes if visible and gpu.visible_bytes else gpu.advertised_bytes
-    source = gpu.visible_source if visible else "catalog"
-    echo.take("memory_bytes", memory, source)
-    box = f"{memory / 1e9:g} GB" if not visible else f"{memory / (1 << 30):.2f} GiB, {source}"
-    return memory, f"{basis} memory of {gpu.name}, {box} = {memory:,} bytes"
+def _longer(limit: int, model: Model, engine: Engine, heard: Heard | None) -> str:
+    """What to say of sequences longer than the model's own: whether memory holds them is all that is quoted."""
+    said = f"{limit:,} tokens are more than the {model.context_tokens:,} that {model.name} was published for"
+    variable = None if isinstance(engine, PlainEngine) else engine.flags.longer
+    if variable is None or (heard is not None and heard.longer):
+        return f"{said}."
+    return f"{said}: {engine.name} does not start for them unless {variable}=1 is set, whatever memory holds."
 
 
 def _overrides(echo: Echo, model: Model) -> tuple[int | None, int | None]:
@@ -374,10 +385,3 @@ def _overrides(echo: Echo, model: Model) -> tuple[int | None, int | None]:
         echo.take("parameters", model.architecture.parameters, "catalog" if model.id else "derived")
     count = None if given_count is None else whole(given_count)
     return (None if given_bytes is None else whole(given_bytes)), count
-
-
-def _rates(echo: Echo, gpu: Gpu | None, weights: WeightFormat) -> tuple[float | None, float | None]:
-    found = gpu.peak(weights.matmul_types) if gpu else None
-    bandwidth = echo.take("bandwidth_bytes_per_second", gpu.bandwidth_bytes_per_second if gpu else None, "catalog")
-    peak = echo.take("peak_flops_per_second", found[1] if found else None, "catalog")
-    return bandwidth, peak

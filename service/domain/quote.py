@@ -95,6 +95,7 @@ def identity(question: Question) -> dict[str, Any]:
         },
         "gpu": gpu
         and {"id": gpu.id, "name": gpu.name, "count": question.scenario.layout.gpus, "revision": gpu.revision},
+        "gpus": [{"id": card.id, "name": card.name, "revision": card.revision} for card in question.cards] or None,
         "engine": {"name": question.engine.name, "version": question.version},
     }
 
@@ -162,9 +163,9 @@ def _nearest_change(
 ) -> dict[str, Any] | None:
     """The smallest change that makes the batch fit when it is asked: a lever, a shorter limit, or the fewest ranks."""
     for change in _changes(question, held, levers):
-        if _would_fit(question, change, catalog):
+        if held.keeps(change) or _would_fit(question, change, catalog):
             return change
-    return None
+    return _fewest_ranks(question, held, catalog)
 
 
 def _changes(question: Question, held: Holding, levers: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
@@ -172,19 +173,26 @@ def _changes(question: Question, held: Holding, levers: list[dict[str, Any]]) ->
         yield {"context_limit_tokens": held.longest_limit}
     batch = question.echo.values["batch_size"]
     yield from (lever["change"] for lever in reversed(levers) if lever["max_sequences"] >= batch)
-    yield from _more_ranks(question)
 
 
-def _more_ranks(question: Question) -> Iterator[dict[str, Any]]:
+def _fewest_ranks(question: Question, held: Holding, catalog: Catalog) -> dict[str, Any] | None:
+    """The fewest tensor-parallel ranks beyond those asked that hold the batch, None where no layout does."""
     layout, asked = question.scenario.layout, question.echo.asked
+    needed = ceil_div(question.echo.values["batch_size"], layout.data)
     tensor = layout.tensor * 2
     while tensor <= _MAX_RANKS:
         if divides(tensor, question.scenario.model.architecture, expert=layout.expert) and _placed(question, tensor):
-            change = {"tensor_parallel": tensor}
+            change: dict[str, Any] = {"tensor_parallel": tensor}
+            count = tensor * layout.pipeline * layout.data
             if "gpu_count" in asked:
-                change["gpu_count"] = tensor * layout.pipeline * layout.data
-            yield change
+                change["gpu_count"] = count
+            if "gpus" in asked:
+                change["gpus"] = asked["gpus"][:1] * count
+            fits = held.fits_ranks(tensor, needed)
+            if _would_fit(question, change, catalog) if fits is None else fits:
+                return change
         tensor *= 2
+    return None
 
 
 def _placed(question: Question, tensor: int) -> bool:

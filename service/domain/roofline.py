@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.fit import whole_weight_bytes
 from service.domain.loads import whole_load
@@ -17,8 +16,7 @@ if TYPE_CHECKING:
 _SEARCH_LIMIT = 1 << 48
 
 
-@dataclass(frozen=True, slots=True)
-class StepWeights:
+class StepWeights(NamedTuple):
     """What a decode step reads of the whole model's weights, in bytes, and multiplies, in parameters.
 
     `dense_bytes` are read whatever the batch, `expert_bytes` by the share of experts that a batch touches, `row_bytes`
@@ -64,20 +62,33 @@ def ridge_batch(weights: StepWeights, bandwidth: float, peak: float) -> int:
     if not weights.expert_bytes:
         return -int(-top * weights.dense_bytes // work)
     dense, experts, step = float(top * weights.dense_bytes), float(top * weights.expert_bytes), float(work)
-    return first_batch(lambda batch: step * batch >= dense + experts * weights.touched(batch)) or _SEARCH_LIMIT
+    near = guessed(lambda batch: (dense + experts * weights.touched(batch)) / step, (dense + experts) / step)
+    return first_batch(lambda batch: step * batch >= dense + experts * weights.touched(batch), near) or _SEARCH_LIMIT
 
 
-def first_batch(passes: Callable[[int], bool]) -> int | None:
+def guessed(bound: Callable[[int], float], most: float) -> int:
+    """A batch near the first that reaches its bound, which grows with the batch and not beyond `most`."""
+    return _searched(bound(_searched(most)))
+
+
+def _searched(batch: float) -> int:
+    """The nearest of the batches that are looked at at all."""
+    return min(max(1, int(batch)), _SEARCH_LIMIT)
+
+
+def first_batch(passes: Callable[[int], bool], near: int = 1) -> int | None:
     """The first batch from which a condition holds for good; None where it never does below 2^48.
 
-    The conditions asked compare a line with a sum that grows ever slower, so they turn true once.
+    The conditions asked compare a line with a sum that grows ever slower, so they turn true once; the search goes in
+    steps that double away from `near`.
     """
-    high = 1
+    low, high, step = near - 1, near, 1
     while not passes(high):
-        high *= 2
-        if high > _SEARCH_LIMIT:
+        if high >= _SEARCH_LIMIT:
             return None
-    low = high // 2
+        low, high, step = high, min(high + step, _SEARCH_LIMIT), 2 * step
+    while low > 0 and passes(low):
+        low, high, step = max(0, low - step), low, 2 * step
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if passes(middle) else (middle, high)

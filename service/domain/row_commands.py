@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from service.domain.commands import hear
+from service.domain.errors import Fault, NotSupported, QuoteError
+from service.domain.private_words import private_in_command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,10 +36,29 @@ def spelled_out(row: Mapping[str, Any], catalog: Catalog) -> Mapping[str, Any]:
         return row
     software = dict(row.get("software") or {})
     asked = {**_engine_of(software), **row["setup"]}
-    heard = dict(hear(asked, catalog).asked)
+    read = hear(asked, catalog)
+    if read.fitted:
+        detail = f"{read.fitted} leaves the length to the engine: give the number that it chose."
+        raise NotSupported(Fault("/command", detail))
+    heard = dict(read.asked)
     told = {name: heard.pop(name) for name in _OF_SOFTWARE if heard.get(name)}
     # What the engine itself said of its release is kept to the letter.
     return {**row, "setup": heard, "software": {**told, **{n: word for n, word in software.items() if word}}}
+
+
+def without_command(row: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
+    """The row with the fields that its command stands for, none of them private; without it where it says nothing."""
+    rest = {name: value for name, value in row["setup"].items() if name != "command"}
+    try:
+        heard = spelled_out(row, catalog)
+    except QuoteError:
+        return {**row, "setup": rest}
+    told = {part: {n: v for n, v in heard[part].items() if not _is_private(v)} for part in ("setup", "software")}
+    return {**row, "setup": {**told["setup"], **rest}, "software": told["software"]}
+
+
+def _is_private(value: object) -> bool:
+    return isinstance(value, str) and private_in_command(value) is not None
 
 
 def _engine_of(software: Mapping[str, Any]) -> dict[str, str]:

@@ -46,6 +46,7 @@ SPANS: dict[str, Span] = {
     "max_loras": Span(0, 4096),
     "max_lora_rank": Span(0, 65_536),
     "memory_bytes": Span(1, _MOST_BYTES),
+    "gpus_memory_bytes": Span(1, _MOST_BYTES),
     "memory_used_by_others_bytes": Span(0, _MOST_BYTES),
     "reserve_bytes": Span(0, _MOST_BYTES),
     "kv_cache_bytes": Span(0, _MOST_BYTES),

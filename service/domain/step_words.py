@@ -4,32 +4,62 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from service.domain.traffic import case_of
+from service.domain.stages import case_of
 
 if TYPE_CHECKING:
     from service.domain.exchange import Exchange
+    from service.domain.stages import Group
     from service.domain.traffic import Step, Traffic
 
 
 def say_step(flow: Traffic, step: Step | None, batch: int) -> list[str]:
     """The terms of a step, in milliseconds and microseconds; nothing where no time can be told."""
-    bandwidth, peak, times = flow.question.bandwidth, flow.peak, flow.times
-    if step is None or bandwidth is None or peak is None:
+    if step is None:
         return []
-    read, worked = f"{bandwidth / 1e9:,.0f} GB/s", f"{peak / 1e12:,.0f} TFLOP/s"
     measured = flow.taught.step(batch)
     factor = 1.0 if measured is None else 1 + measured.estimate
     longer = f", of which the longer counts{_apart(step)}"
+    weights, matrices, cache = _rates(flow)
     return [
         *([] if measured is None else [f"every term x {factor:.3f}, as steps were measured:"]),
-        f"weights at {times.weight_fraction:.2f} of {read}: {_ms(step.weights)}",
-        f"matrices at {times.compute_fraction:.2f} of {worked}: {_ms(step.compute)}{longer}",
-        f"cache at {times.cache_fraction:.2f} of {read}, with what is written: {_ms(step.cache)}",
+        *_devices(flow),
+        f"weights{weights}: {_ms(step.weights)}",
+        f"matrices{matrices}: {_ms(step.compute)}{longer}",
+        f"cache{cache}, with what is written: {_ms(step.cache)}",
         _fixed(flow, step, batch),
         *_exchanges(flow, step, batch, factor),
         *_passes(flow, step),
         f"{_ms(step.seconds)} a step, give or take {step.spread:.0%}{_late(step)}",
     ]
+
+
+def _rates(flow: Traffic) -> tuple[str, str, str]:
+    """The rates of weights, matrices and cache, where all devices have the same."""
+    if len(flow.groups) > 1:
+        return "", "", ""
+    group = flow.groups[0]
+    read, worked, times = _read(group), f"{group.peak / 1e12:,.0f} TFLOP/s", group.times
+    return (
+        f" at {times.weight_fraction:.2f} of {read}",
+        f" at {times.compute_fraction:.2f} of {worked}",
+        f" at {times.cache_fraction:.2f} of {read}",
+    )
+
+
+def _devices(flow: Traffic) -> list[str]:
+    """What each of several devices has of the layers, and at which rates."""
+    return [_device(at, group) for at, group in enumerate(flow.groups)] if len(flow.groups) > 1 else []
+
+
+def _device(at: int, group: Group) -> str:
+    times, name = group.times, group.gpu.name if group.gpu else "as asked"
+    shares = f"weights at {times.weight_fraction:.2f} and cache at {times.cache_fraction:.2f} of {_read(group)}"
+    worked = f"matrices at {times.compute_fraction:.2f} of {group.peak / 1e12:,.0f} TFLOP/s"
+    return f"device {at}, {name}, {group.layers:,} layers: {shares}, {worked}"
+
+
+def _read(group: Group) -> str:
+    return f"{group.bandwidth / 1e9:,.0f} GB/s"
 
 
 def _late(step: Step) -> str:
@@ -45,6 +75,8 @@ def _apart(step: Step) -> str:
 def assume_release(flow: Traffic) -> None:
     """Say so where the release that a question leaves to the engine has times of its own, which nobody measured."""
     question = flow.question
+    if question.version is None:
+        return
     own = question.engine.step.times(case_of(question, question.version))
     if own is not flow.taught.modelled and own != flow.taught.modelled:
         measured = "times are of the releases that were measured"
@@ -71,16 +103,21 @@ def warn_of_drafts(flow: Traffic) -> None:
 
 
 def _fixed(flow: Traffic, step: Step, batch: int) -> str:
-    times, architecture = flow.times, flow.scenario.model.architecture
-    routed = architecture.expert_layers
+    times = flow.times
     parts = [
         *([_us(times.step_seconds)] if times.step_seconds else []),
-        *_layers(architecture.layers - routed, "layers", times.layer_seconds),
-        *_layers(routed, "layers of experts", times.expert_layer_seconds),
+        *(part for group in flow.groups for part in _of_layers(group)),
         f"{batch:,} sequences x {_us(times.sequence_seconds)}",
         *_own(flow),
     ]
     return f"fixed: {' + '.join(parts)} = {_ms(step.overhead)}"
+
+
+def _of_layers(group: Group) -> list[str]:
+    return [
+        *_layers(group.layers - group.expert_layers, "layers", group.times.layer_seconds),
+        *_layers(group.expert_layers, "layers of experts", group.times.expert_layer_seconds),
+    ]
 
 
 def _layers(count: int, name: str, seconds: float) -> list[str]:

@@ -33,8 +33,7 @@ def teach(question: Question) -> Question:
     if question.calibration.is_outdated(scope):
         question.assumptions.append(_OUTDATED)
         return question
-    if question.taught:
-        question.assumptions.append(said(question.taught[0], scope))
+    question.assumptions += [said(learned, scope) for learned in question.taught]
     if scope.engine not in RESERVING or "reserve_bytes" in asked or "kv_cache_bytes" in asked:
         return question
     if not question.calibration.knows(Quantity.RESERVE, scope):

@@ -5,8 +5,8 @@ A step that was measured whole counts before its parts: then the catalog's coeff
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from service.domain.calibration import Quantity, Scope
 from service.domain.ledger import blended
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from service.domain.engines.times import Times
     from service.domain.question import Question
 
+NOWHERE = Scope()
 _PARTS = (
     (Quantity.BANDWIDTH, "bandwidth_bytes_per_second"),
     (Quantity.COMPUTE, "peak_flops_per_second"),
@@ -26,8 +27,7 @@ _PARTS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TaughtTimes:
+class TaughtTimes(NamedTuple):
     """Coefficients with what was learned of their parts, and where whole steps are looked up."""
 
     question: Question
@@ -56,7 +56,7 @@ class TaughtTimes:
 def taught_times(question: Question, times: Times) -> TaughtTimes:
     """The coefficients of a question's engine, with what was learned of the device."""
     if not question.calibration.values or question.gpu is None:
-        return TaughtTimes(question, times, times, (), Scope())
+        return TaughtTimes(question, times, times, (), NOWHERE)
     own = scope_of(question)
     scope = replace(own, dtype=_dtype(question, times), ranks=str(question.scenario.layout.tensor))
     used, taught = tuple(_found(question, scope)), times

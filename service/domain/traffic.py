@@ -8,20 +8,19 @@ With speculative decoding the model takes several tokens of each sequence at onc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import sqrt
 from operator import lt
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.architecture import ModuleKind
 from service.domain.cache import CacheKind
 from service.domain.drafting import drafting
-from service.domain.engines.times import Case
 from service.domain.exchange import ACTIVATION_BYTES, exchanges, ranks_of
 from service.domain.loads import attention_loads, whole_load
-from service.domain.roofline import StepWeights, first_batch, step_weights
-from service.domain.taught_times import spread_of, taught_times
+from service.domain.roofline import StepWeights, first_batch, guessed, step_weights
+from service.domain.stages import placed_loads, timing_of
+from service.domain.taught_times import spread_of
 from service.domain.units import ceil_div, whole
 
 if TYPE_CHECKING:
@@ -36,8 +35,7 @@ if TYPE_CHECKING:
 _QUANTILES = NormalDist()
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """Seconds of one decode step, term by term, each summed over the pipeline's stages.
 
     `cache` is reading it and writing what the step adds. `spread` is the share that the interval takes to either side.
@@ -130,8 +128,8 @@ class Traffic:
     """The traffic of one question's model and layout, at any batch and context."""
 
     __slots__ = (
-        *("_asked_bytes", "_work_ratio", "drafting", "limit_asked", "loads", "peak", "question", "ranks", "scenario"),
-        *("_sent", "alone", "taught", "times", "verified", "weights", "whole"),
+        *("_asked_bytes", "_work_ratio", "drafting", "groups", "limit_asked", "loads", "peak", "question", "ranks"),
+        *("_sent", "alone", "scenario", "taught", "times", "verified", "weights", "whole"),
     )
 
     def __init__(self, question: Question) -> None:
@@ -143,7 +141,7 @@ class Traffic:
         self.weights: StepWeights = step_weights(scenario)
         self.whole: RankLoad = whole_load(scenario.model, scenario.weights, scenario.cache)
         self.ranks = ranks_of(question)
-        self.loads = attention_loads(
+        self.loads = placed_loads(question) or attention_loads(
             scenario.model, scenario.weights, scenario.cache, scenario.layout, self.ranks.attention
         )
         self.alone = self.ranks.alone
@@ -155,9 +153,8 @@ class Traffic:
         self._asked_bytes = (self.weights.dense_bytes, held.read_bytes + held.expert_bytes) if asked else None
         parameters, own = scenario.parameters, scenario.model.architecture.parameters
         self._work_ratio = 1 if parameters is None else parameters / own
-        self.taught = taught_times(question, question.engine.step.times(case_of(question)))
+        self.groups, self.taught, self.peak = timing_of(question, self.loads)
         self.times: Times = self.taught.times
-        self.peak = _peak(question, self.times)
 
     def term_bytes(self, term: CacheTerm, batch: int, context: int) -> int:
         """What a step reads of one kind of cache: a shared prefix once, the rest for every sequence."""
@@ -237,7 +234,8 @@ class Traffic:
             return first_batch(lambda b: self.cache_bytes(self.whole, b, context) > weights.traffic_bytes(b))
         each = sum(term.read_bytes(context) for term in terms) - weights.row_bytes
         if weights.expert_bytes and each > 0:
-            return first_batch(lambda b: each * b > weights.read_bytes(b))
+            near = guessed(lambda b: weights.read_bytes(b) / each, (weights.dense_bytes + weights.expert_bytes) / each)
+            return first_batch(lambda b: each * b > weights.read_bytes(b), near)
         return weights.dense_bytes // each + 1 if each > 0 else None
 
     def ridge_with_cache(self, context: int) -> int | None:
@@ -255,37 +253,40 @@ class Traffic:
         if gain <= 0:
             return None
         shared = once + self.weights.row_bytes - each
-        return first_batch(lambda b: b * gain >= (self.weights.read_bytes(b) + shared) / bandwidth)
+        weights, most = self.weights, (self.weights.dense_bytes + self.weights.expert_bytes + shared) / bandwidth
+        near = guessed(lambda b: (weights.read_bytes(b) + shared) / bandwidth / gain, most / gain)
+        return first_batch(lambda b: b * gain >= (weights.read_bytes(b) + shared) / bandwidth, near)
 
     def step(self, batch: int, context: int) -> Step | None:
         """The time between two tokens of one sequence, summed over the pipeline's stages."""
-        bandwidth, peak, times = self.question.bandwidth, self.peak, self.times
-        if bandwidth is None or peak is None:
+        times = self.times
+        if self.question.bandwidth is None or self.peak is None:
             return None
-        weight_rate, work_rate = bandwidth * times.weight_fraction, peak * times.compute_fraction
-        cache_rate = bandwidth * times.cache_fraction
         weights = cache = compute = reading = multiplying = 0.0
-        tokens = batch * self.verified
-        for load in self.loads:
-            read, worked = self.timed_bytes(load, tokens) / weight_rate, self.flops(load, batch, context) / work_rate
-            weights, compute = weights + read, compute + worked
-            reading, multiplying = (reading + read, multiplying) if read >= worked else (reading, multiplying + worked)
-            cache += self.rank_cache_bytes(load, batch, context) / cache_rate
-        cache += self.other_bytes(batch, context) / (cache_rate * self.scenario.layout.tensor)
+        tokens, written = batch * self.verified, self.other_bytes(batch, context)
+        for group in self.groups:
+            weight_rate, cache_rate, work_rate = group.rates
+            for load in group.loads:
+                read = self.timed_bytes(load, tokens) / weight_rate
+                worked = self.flops(load, batch, context) / work_rate
+                weights, compute = weights + read, compute + worked
+                longer = (read, 0.0) if read >= worked else (0.0, worked)
+                reading, multiplying = reading + longer[0], multiplying + longer[1]
+                cache += self.rank_cache_bytes(load, batch, context) / cache_rate
+            cache += group.layer_share * written / (cache_rate * self.scenario.layout.tensor)
         communication = self.communication(tokens)
         overhead, spread = self._overhead(batch), self.spread(times.spread)
         late = batch * (times.sequence_to_seconds - times.sequence_seconds)
         step = Step(weights, cache, compute, reading, multiplying, communication, overhead, spread, late=late)
-        passes = self._passes(batch, context, weight_rate, work_rate, cache_rate)
+        passes = self._passes(batch, context)
         return self._as_measured(step if passes is None else step.with_passes(passes), batch)
 
-    def _passes(  # a step's rates
-        self, batch: int, context: int, weight_rate: float, work_rate: float, cache_rate: float
-    ) -> Step | None:
+    def _passes(self, batch: int, context: int) -> Step | None:
         """A drafter's passes: a layer and a head each, the first over all tokens that the step before took."""
         draft, times, load = self.drafting, self.times, self.loads[-1]
         if draft is None or not draft.passes:
             return None
+        weight_rate, cache_rate, work_rate = self.groups[-1].rates
         weight_bytes, cache_bytes = self.draft_bytes(load, batch, context)
         tokens = batch * (draft.passes - 1 + draft.verified)
         read, worked = weight_bytes / weight_rate, 2 * tokens * draft.rank.parameters / work_rate
@@ -341,9 +342,10 @@ class Traffic:
         return quantile * sqrt(touched * (1.0 - touched) / own)
 
     def _overhead(self, batch: int) -> float:
-        times, architecture = self.times, self.scenario.model.architecture
-        routed = architecture.expert_layers
-        layers = routed * times.expert_layer_seconds + (architecture.layers - routed) * times.layer_seconds
+        times, layers = self.times, 0.0
+        for group in self.groups:
+            own, routed = group.times, group.expert_layers
+            layers += routed * own.expert_layer_seconds + (group.layers - routed) * own.layer_seconds
         return times.step_seconds + layers + batch * times.sequence_seconds
 
     def spread(self, spread: Mapping[str, float]) -> float:
@@ -368,31 +370,8 @@ class Traffic:
         return sum([exchange.seconds for exchange in found], 0.0) if found else 0.0
 
 
-def case_of(question: Question, release: str | None = None) -> Case:
-    """What the engine's coefficients depend on; a release counts where the question names it, or as given here."""
-    scenario = question.scenario
-    weights = scenario.weights
-    return Case(
-        question.gpu,
-        weights.name,
-        float(weights.element_bits),
-        float(scenario.cache.element_bits),
-        scenario.layout.tensor,
-        release or question.echo.asked.get("engine_version"),
-    )
-
-
 def expert_parameters(architecture: Architecture) -> int:
     """Parameters of one routed expert of a layer."""
     experts = [m for m in architecture.modules if m.kind is ModuleKind.EXPERT]
     first = experts[0].layers[:1] if experts else ()
     return sum(m.elements for m in experts if m.layers[:1] == first)
-
-
-def _peak(question: Question, times: Times) -> float | None:
-    """The rate that the engine's kernels are held to: of the type that they multiply in, unless the question says."""
-    gpu = question.gpu
-    if times.multiplies is None or gpu is None or "peak_flops_per_second" in question.echo.asked:
-        return question.peak
-    found = gpu.peak(times.multiplies)
-    return question.peak if found is None else found[1]

@@ -235,8 +235,10 @@ def _efficiency(question: Question, flow: Traffic, step: Step | None, batch: int
     """Achieved shares of the listed rates: of bandwidth over everything read, of the peak in matrices."""
     if step is None or question.bandwidth is None:
         return None
-    read = sum(sum(_rank_bytes(flow, load, batch)) for load in flow.loads)
-    share = read / question.bandwidth / step.memory if step.memory else 1.0
+    listed = sum(
+        sum(sum(_rank_bytes(flow, load, batch)) for load in group.loads) / group.bandwidth for group in flow.groups
+    )
+    share = listed / step.memory if step.memory else 1.0
     behind = flow.taught.behind(batch)
     return {
         "bandwidth": share,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from fractions import Fraction
 
 GIB = 1 << 30
@@ -22,6 +23,12 @@ def whole(value: Fraction | float) -> int:
 def ceil_bytes(bits: Fraction | int) -> int:
     """Whole bytes that so many bits take."""
     return -int(-bits // 8)
+
+
+def portion(size: int, share: float) -> int:
+    """Whole bytes of a share that stands for what is written of it, 0.9 for nine tenths; a part of a byte is left."""
+    numerator, denominator = Decimal(str(share)).as_integer_ratio()
+    return size * numerator // denominator
 
 
 def exact(value: float) -> Fraction | int:

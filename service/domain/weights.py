@@ -47,9 +47,19 @@ def whole_model(architecture: Architecture, number: WeightFormat) -> RankWeights
 def rank_weights(architecture: Architecture, number: WeightFormat, layout: Layout) -> tuple[RankWeights, ...]:
     """The fullest rank of each pipeline stage, in order of stages."""
     stages = stage_layers(architecture.layers, layout.pipeline)
-    last = len(stages) - 1
+    return placed_weights(architecture, number, layout, stages, (0, len(stages) - 1))
+
+
+def placed_weights(
+    architecture: Architecture,
+    number: WeightFormat,
+    layout: Layout,
+    stages: tuple[range, ...],
+    ends: tuple[int, int],
+) -> tuple[RankWeights, ...]:
+    """The fullest rank of stages with these layers; `ends` are those of the embedding and of the output matrix."""
     ranks = tuple(
-        _stage(architecture, number, layout, layers, first=stage == 0, last=stage == last)
+        _stage(architecture, number, layout, layers, first=stage == ends[0], last=stage == ends[1])
         for stage, layers in enumerate(stages)
     )
     if number.file_bytes is None:

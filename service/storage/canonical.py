@@ -15,6 +15,11 @@ def compact_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
+def sorted_json(value: object) -> str:
+    """JSON as `compact_json` writes it, but the same for the same value in whatever order its names came."""
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True)
+
+
 def whole_numbers(value: Any) -> Any:  # noqa: ANN401  # any JSON value
     """The same value with every float that has no fraction as an integer, as JSON Schema reads it: 8e10 is 80000000000.
 
@@ -31,5 +36,4 @@ def whole_numbers(value: Any) -> Any:  # noqa: ANN401  # any JSON value
 
 def facts_digest(facts: Mapping[str, Any]) -> str:
     """SHA-256 of the facts with sorted keys, in hex: the same for the same facts in whatever order they are written."""
-    text = json.dumps(facts, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(sorted_json(facts).encode()).hexdigest()

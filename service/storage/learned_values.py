@@ -51,7 +51,10 @@ def write_revision(sessions: sessionmaker[Session], snapshot: Snapshot) -> tuple
         oldest = session.scalar(select(func.min(LearningSample.catalog_revision)))
         compared = min(snapshot.revision, oldest) if oldest else snapshot.revision
         read = _Read(state.taken, calibration_revision(session), compared, read_samples(session))
+        stored = _stored(session)
     learned = learn(read.samples)
+    changed = {key: value for key, value in learned.items() if _differs(stored.get(key), value)}
+    gone = [key for key in stored if key not in learned or key in changed]
     with write_session(sessions) as session:
         if session.get_bind().dialect.name == "postgresql":
             session.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LEARNER_LOCK})
@@ -59,13 +62,10 @@ def write_revision(sessions: sessionmaker[Session], snapshot: Snapshot) -> tuple
             # Another process was faster; what this one read is taken up by its next run.
             return None, read.rows
         session.execute(update(LearningState).values(learned=read.taken))
-        return _written(session, read, learned), read.rows
+        return _written(session, read, changed, gone), read.rows
 
 
-def _written(session: Session, read: _Read, learned: Mapping[Key, Learned]) -> int | None:
-    stored = _stored(session)
-    changed = {key: value for key, value in learned.items() if _differs(stored.get(key), value)}
-    gone = [key for key in stored if key not in learned or key in changed]
+def _written(session: Session, read: _Read, changed: Mapping[Key, Learned], gone: list[Key]) -> int | None:
     last = session.get(CalibrationRevision, read.revision)
     if not changed and not gone and (last is None or last.catalog_revision >= read.catalog_revision):
         return None

@@ -29,7 +29,7 @@ from service.storage.measurement_writes import JUDGING_LOCK
 from service.storage.scores import forget_scores, note_scores
 from service.storage.snapshot import Snapshot
 from service.storage.tables import AccuracyScore, LearningQueue, LearningSample, LearningState, Measurement
-from service.storage.trust import next_unsettled
+from service.storage.turns import Turns
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -39,6 +39,12 @@ SAMPLES_KEPT: Final = 8
 CELLS_KEPT: Final = 64
 """Of each probe, those it measured in last: what one probe invents must not fill the store."""
 
+# As text, for what every worker asks now and then: see `newest_revisions`.
+_WAITING: Final = (
+    "SELECT (SELECT max(seq) FROM measurement), (SELECT min(catalog_revision) FROM learning_sample),"
+    " (SELECT min(seq) FROM learning_queue), (SELECT min(id) FROM trust_decision WHERE done_seq < last_seq)"
+)
+_STATE: Final = "SELECT seq, taken, learned, rules FROM learning_state WHERE id = 1"
 _ROWS_AT_ONCE: Final = 500
 _SECONDS: Final = 20.0
 _ACCEPTED: Final = "accepted"
@@ -54,6 +60,14 @@ class Lesson:
     done: bool
 
 
+class _Batch(NamedTuple):
+    """Rows of one turn, none above `reach`; `memo` keeps what those of one setup share, from turn to turn."""
+
+    reach: int
+    turns: Turns
+    memo: Memo
+
+
 class _Taken(NamedTuple):
     rows: int
     more: bool
@@ -62,11 +76,11 @@ class _Taken(NamedTuple):
 def learn_some(sessions: sessionmaker[Session], snapshot: Snapshot, seconds: float = _SECONDS) -> Lesson:
     """Take up rows for about so many seconds, a batch at least, and write down what they teach."""
     until, rows, done = monotonic() + seconds, 0, True
-    reach = _reach(sessions)
+    batch = _Batch(_reach(sessions), Turns(sessions, _ROWS_AT_ONCE), {})
     for take in (_take_again, _take_compared, _take_new):
         more = True
         while more:
-            taken = _in_turn(sessions, take, snapshot, reach)
+            taken = _in_turn(take, snapshot, batch)
             rows, more = rows + taken.rows, taken.more
             if more and monotonic() > until:
                 done = False
@@ -78,16 +92,15 @@ def learn_some(sessions: sessionmaker[Session], snapshot: Snapshot, seconds: flo
 def has_news(sessions: sessionmaker[Session], snapshot: Snapshot) -> bool:
     """Whether a run would find something to do: looked up by keys, however many rows there are."""
     with read_session(sessions) as session:
-        state = session.get(LearningState, 1)
-        newest = session.scalar(select(func.max(Measurement.seq))) or 0
-        oldest = session.scalar(select(func.min(LearningSample.catalog_revision)))
-        return (
-            newest > (0 if state is None else state.seq)
-            or (state is not None and (state.taken != state.learned or state.rules != RULES))
-            or (oldest is not None and oldest < snapshot.compared_revision())
-            or session.scalar(select(LearningQueue.seq).limit(1)) is not None
-            or next_unsettled(session) is not None
-        )
+        newest, oldest, queued, unsettled = session.connection().exec_driver_sql(_WAITING).one()
+        state = session.connection().exec_driver_sql(_STATE).first()
+    return (
+        (newest or 0) > (0 if state is None else state.seq)
+        or (state is not None and (state.taken != state.learned or state.rules != RULES))
+        or (oldest is not None and oldest < snapshot.compared_revision())
+        or queued is not None
+        or unsettled is not None
+    )
 
 
 def _reach(sessions: sessionmaker[Session]) -> int:
@@ -98,9 +111,9 @@ def _reach(sessions: sessionmaker[Session]) -> int:
         return session.scalar(select(func.max(Measurement.seq))) or 0
 
 
-def _in_turn(sessions: sessionmaker[Session], take: Any, snapshot: Snapshot, reach: int) -> _Taken:  # noqa: ANN401  # one of those below
+def _in_turn(take: Any, snapshot: Snapshot, batch: _Batch) -> _Taken:  # noqa: ANN401  # one of those below
     """One batch as one transaction, which of several processes one does at a time."""
-    with write_session(sessions) as session:
+    with batch.turns.take() as session:
         if session.get_bind().dialect.name == "postgresql":
             session.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LEARNER_LOCK})
         state = session.get(LearningState, 1) or LearningState(id=1, seq=0, rules=RULES, taken=0, learned=0)
@@ -109,47 +122,62 @@ def _in_turn(sessions: sessionmaker[Session], take: Any, snapshot: Snapshot, rea
             # Other comparisons: what is kept is compared again, as after a change of the catalog.
             session.execute(update(LearningSample).values(catalog_revision=0))
             state.rules = RULES
-        taken: _Taken = take(session, state, snapshot, reach)
-        return taken
+        taken: _Taken = take(session, state, snapshot, batch)
+    batch.turns.did(taken.rows)
+    return taken
 
 
-def _take_new(session: Session, state: LearningState, snapshot: Snapshot, reach: int) -> _Taken:
-    asked = select(Measurement).where(Measurement.seq > state.seq, Measurement.seq <= reach)
-    found = session.scalars(asked.order_by(Measurement.seq).limit(_ROWS_AT_ONCE)).all()
+def _take_new(session: Session, state: LearningState, snapshot: Snapshot, batch: _Batch) -> _Taken:
+    asked = select(Measurement).where(Measurement.seq > state.seq, Measurement.seq <= batch.reach)
+    found = session.scalars(asked.order_by(Measurement.seq).limit(batch.turns.rows)).all()
     if not found:
         return _Taken(0, more=False)
-    _take(session, state, snapshot, found)
-    note_scores(session, snapshot, [row for row in found if row.verdict == _ACCEPTED])
-    state.seq = found[-1].seq
-    return _Taken(len(found), more=len(found) == _ROWS_AT_ONCE)
+    looked_at = _taught(found, snapshot, batch)
+    _keep(session, state, looked_at)
+    note_scores(session, snapshot, [row for row in looked_at if row.verdict == _ACCEPTED])
+    state.seq = found[len(looked_at) - 1].seq
+    return _Taken(len(looked_at), more=len(looked_at) < len(found) or len(found) == batch.turns.rows)
 
 
-def _take_again(session: Session, state: LearningState, snapshot: Snapshot, reach: int) -> _Taken:
+def _take_again(session: Session, state: LearningState, snapshot: Snapshot, batch: _Batch) -> _Taken:
     """Rows that were judged again after they had been looked at: taken up, or given up."""
-    queued = session.scalars(select(LearningQueue.seq).order_by(LearningQueue.seq).limit(_ROWS_AT_ONCE)).all()
+    asked = select(LearningQueue.seq).order_by(LearningQueue.seq).limit(batch.turns.rows)
+    queued = session.scalars(asked).all()
     if not queued:
         return _Taken(0, more=False)
     passed = [seq for seq in queued if seq <= state.seq]
-    found = session.scalars(select(Measurement).where(Measurement.seq.in_(passed))).all()
+    rows = _rows(session, passed)
+    looked_at = _taught(rows, snapshot, batch)
+    reached = _reached(looked_at, rows, queued[-1])
+    passed = [seq for seq in passed if seq <= reached]
     _give_up(session, state, passed)
-    _take(session, state, snapshot, found)
-    accepted = [row for row in found if row.verdict == _ACCEPTED and row.seq <= reach]
+    _keep(session, state, looked_at)
+    accepted = [row for row in looked_at if row.verdict == _ACCEPTED and row.seq <= batch.reach]
     forget_scores(session, AccuracyScore.seq.in_(set(passed) - {row.seq for row in accepted}))
     note_scores(session, snapshot, accepted)
-    session.execute(delete(LearningQueue).where(LearningQueue.seq.in_(queued)))
-    return _Taken(len(queued), more=len(queued) == _ROWS_AT_ONCE)
+    done = [seq for seq in queued if seq <= reached]
+    session.execute(delete(LearningQueue).where(LearningQueue.seq.in_(done)))
+    return _Taken(len(done), more=len(done) < len(queued) or len(queued) == batch.turns.rows)
 
 
-def _take_compared(session: Session, state: LearningState, snapshot: Snapshot, reach: int) -> _Taken:  # noqa: ARG001  # as the others
+def _take_compared(session: Session, state: LearningState, snapshot: Snapshot, batch: _Batch) -> _Taken:
     """Samples that were compared with what the catalog no longer says."""
     revision = snapshot.compared_revision()
     asked = select(LearningSample.seq).where(LearningSample.catalog_revision < revision)
-    old = session.scalars(asked.order_by(LearningSample.seq).limit(_ROWS_AT_ONCE)).all()
-    if old:
-        found = session.scalars(select(Measurement).where(Measurement.seq.in_(old))).all()
-        _give_up(session, state, old)
-        _take(session, state, snapshot, found)
-    return _Taken(len(old), more=len(old) == _ROWS_AT_ONCE)
+    old = session.scalars(asked.order_by(LearningSample.seq).limit(batch.turns.rows)).all()
+    if not old:
+        return _Taken(0, more=False)
+    rows = _rows(session, old)
+    looked_at = _taught(rows, snapshot, batch)
+    reached = _reached(looked_at, rows, old[-1])
+    done = [seq for seq in old if seq <= reached]
+    _give_up(session, state, done)
+    _keep(session, state, looked_at)
+    return _Taken(len(done), more=len(done) < len(old) or len(old) == batch.turns.rows)
+
+
+def _rows(session: Session, seqs: Sequence[int]) -> Sequence[Measurement]:
+    return session.scalars(select(Measurement).where(Measurement.seq.in_(seqs)).order_by(Measurement.seq)).all()
 
 
 def _give_up(session: Session, state: LearningState, seqs: Sequence[int]) -> None:
@@ -158,11 +186,27 @@ def _give_up(session: Session, state: LearningState, seqs: Sequence[int]) -> Non
         state.taken += gone.rowcount  # type: ignore[attr-defined]  # a cursor's result
 
 
-def _take(session: Session, state: LearningState, snapshot: Snapshot, rows: Iterable[Measurement]) -> None:
-    """Keep what accepted rows teach, and of each probe and cell only the newest."""
-    memo: Memo = {}
-    found = [_sample(row, snapshot, memo) for row in rows if row.verdict == _ACCEPTED]
-    samples = [sample for sample in found if sample is not None]
+_Lessons = dict[Measurement, dict[str, Any] | None]
+
+
+def _taught(rows: Iterable[Measurement], snapshot: Snapshot, batch: _Batch) -> _Lessons:
+    """What rows teach, each None where it is nothing; of as many as the turn has time for, one at least."""
+    looked_at: _Lessons = {}
+    for row in rows:
+        looked_at[row] = _sample(row, snapshot, batch.memo) if row.verdict == _ACCEPTED else None
+        if batch.turns.is_over():
+            break
+    return looked_at
+
+
+def _reached(looked_at: _Lessons, rows: Sequence[Measurement], last: int) -> int:
+    """How far a turn came that was to look at rows, and to come to `last` with them."""
+    return last if len(looked_at) == len(rows) else next(reversed(looked_at)).seq
+
+
+def _keep(session: Session, state: LearningState, lessons: _Lessons) -> None:
+    """Keep what rows teach, and of each probe and cell only the newest."""
+    samples = [sample for sample in lessons.values() if sample is not None]
     if samples:
         state.taken += 1
         session.execute(insert(LearningSample), samples)

@@ -17,11 +17,13 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from service.domain.catalog import CatalogKind
 from service.domain.measurement import RULES, Judgement, Lookups, judge
+from service.domain.scopes import NO_ENGINE
 from service.storage.database import read_session, write_session
 from service.storage.measurement_writes import JUDGING_LOCK
 from service.storage.snapshot import Snapshot
 from service.storage.tables import LearningQueue, Measurement, MeasurementName, MeasurementProbe, MeasurementState
 from service.storage.trust import trust_revision
+from service.storage.turns import Turns
 from service.storage.uploads import UNHEARD
 
 ROWS_AT_ONCE: Final = 500
@@ -62,7 +64,9 @@ def _mark_names(session: Session, state: MeasurementState | None, snapshot: Snap
     since = state.catalog_revision if state else 0
     # Any model's cache may be kept in a format that changed, and be served by a command of an engine that did.
     all_models = any(_changed_since(snapshot, kind, since) for kind in (CatalogKind.DTYPE, CatalogKind.ENGINE))
-    everything = state is None or state.rules != RULES
+    # What may be believed of measurements stands in the entry of the textbook engine.
+    limits = snapshot.by_id(CatalogKind.ENGINE, NO_ENGINE)
+    everything = state is None or state.rules != RULES or (limits is not None and limits.revision > since)
     for name in session.scalars(select(MeasurementName)):
         entry_id, entry_revision = leads_to(snapshot, name.kind, name.name)
         moved = (entry_id, entry_revision) != (name.entry_id, name.entry_revision) or name.name == UNHEARD
@@ -79,7 +83,8 @@ def _changed_since(snapshot: Snapshot, kind: CatalogKind, since: int) -> bool:
 def settle_some(sessions: sessionmaker[Session], snapshot: Snapshot, seconds: float = _SECONDS) -> bool:
     """Judge rows of pending names again for about so many seconds, a batch at least; whether none is left."""
     until, lookups = monotonic() + seconds, Lookups(snapshot, snapshot.distrust)
-    while _settle_next(sessions, lookups):
+    turns = Turns(sessions, ROWS_AT_ONCE)
+    while _settle_next(turns, lookups):
         if monotonic() > until:
             return False
     with read_session(sessions) as session:
@@ -104,13 +109,13 @@ def hold_judging(session: Session, lookups: Lookups) -> bool:
     return _is_settled(session, lookups)
 
 
-def _settle_next(sessions: sessionmaker[Session], lookups: Lookups) -> bool:
+def _settle_next(turns: Turns, lookups: Lookups) -> bool:
     """Judge one batch again; whether there was one."""
-    with write_session(sessions) as session:
+    with turns.take() as session:
         name = _next_pending(session) if hold_judging(session, lookups) else None
-        if name is not None:
-            _settle_batch(session, name, lookups)
-        return name is not None
+        done = 0 if name is None else _settle_batch(session, name, lookups, turns.rows)
+    turns.did(done)
+    return name is not None
 
 
 def _next_pending(session: Session) -> MeasurementName | None:
@@ -126,13 +131,14 @@ def pending_names(sessions: sessionmaker[Session]) -> list[tuple[str, str]] | No
     return found if len(found) <= _MOST_PENDING else None
 
 
-def _settle_batch(session: Session, name: MeasurementName, lookups: Lookups) -> None:
-    rows = session.execute(_rows_after(name)).all()
+def _settle_batch(session: Session, name: MeasurementName, lookups: Lookups, count: int) -> int:
+    rows = session.execute(_rows_after(name).limit(count)).all()
     judge_again(session, rows, lookups)
-    if len(rows) < ROWS_AT_ONCE:
+    if len(rows) < count:
         name.pending, name.done_at, name.done_seq = False, None, 0
     else:
         name.done_at, name.done_seq = rows[-1].measured_at, rows[-1].seq
+    return len(rows)
 
 
 def judge_again(session: Session, rows: Sequence[Any], lookups: Lookups) -> None:
@@ -191,7 +197,7 @@ def _rows_after(name: MeasurementName) -> Any:  # noqa: ANN401  # a Select of JU
             Measurement.measured_at >= name.done_at,
             (Measurement.measured_at > name.done_at) | (Measurement.seq > name.done_seq),
         )
-    return asked.order_by(Measurement.measured_at, Measurement.seq).limit(ROWS_AT_ONCE)
+    return asked.order_by(Measurement.measured_at, Measurement.seq)
 
 
 _table: Final = Measurement.__table__

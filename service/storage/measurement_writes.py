@@ -262,27 +262,34 @@ def _spent_sqlite(connection: Connection, upload: Upload) -> tuple[int, int]:
 
 
 def _insert_sqlite(connection: Connection, upload: Upload) -> Known:
-    known = _known_sqlite(connection, [row.id for row in upload.rows])
+    # Nobody else writes meanwhile, so that whatever is numbered later is of this upload.
+    last = connection.exec_driver_sql("SELECT coalesce(max(seq), 0) FROM measurement").scalar_one()
+    received_at, *common = _common(upload)
+    arrived = _text(received_at)
+    inserted = connection.exec_driver_sql(
+        f"INSERT INTO measurement ({_COLUMNS}) VALUES ({', '.join('?' * 15)}) "  # noqa: S608  # the names above
+        "ON CONFLICT (id) DO NOTHING",
+        [(row[0].hex, row[1].hex, row[2], _text(row[3]), *row[4:], arrived, *common) for row in upload.rows],
+    )
+    all_new = inserted.rowcount == len(upload.rows)
+    known = {} if all_new else _known_sqlite(connection, [row.id for row in upload.rows], last)
     new = [row for row in upload.rows if row.id not in known]
     if new:
-        received_at, *common = _common(upload)
-        connection.exec_driver_sql(
-            f"INSERT INTO measurement ({_COLUMNS}) VALUES ({', '.join('?' * 15)})",  # noqa: S608  # the names above
-            [(row[0].hex, row[1].hex, row[2], _text(row[3]), *row[4:], _text(received_at), *common) for row in new],
-        )
         connection.exec_driver_sql(
             _count("VALUES (?, ?, ?, ?, ?, ?, ?)", "max"),
-            [(c[0].hex, _text(received_at), _text(received_at), _text(c[1]), *c[2:]) for c in probe_counts(new)],
+            [(c[0].hex, arrived, arrived, _text(c[1]), *c[2:]) for c in probe_counts(new)],
         )
     return known
 
 
-def _known_sqlite(connection: Connection, ids: Sequence[UUID]) -> Known:
+def _known_sqlite(connection: Connection, ids: Sequence[UUID], last: int | None = None) -> Known:
+    """Those of the ids that are stored; of rows numbered up to `last` where it is given."""
     by_text = {each.hex: each for each in ids}
-    statement = f"SELECT id, digest FROM measurement WHERE id IN ({', '.join('?' * len(by_text))})"  # noqa: S608  # marks
-    return {by_text[row[0]]: bytes(row[1]) for row in connection.exec_driver_sql(statement, tuple(by_text))}
+    statement = f"SELECT id, digest, seq FROM measurement WHERE id IN ({', '.join('?' * len(by_text))})"  # noqa: S608  # marks
+    found = connection.exec_driver_sql(statement, tuple(by_text))
+    return {by_text[row[0]]: bytes(row[1]) for row in found if last is None or row[2] <= last}
 
 
 def _text(moment: datetime) -> str:
     """A time as SQLAlchemy's own type writes it on SQLite."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")

@@ -8,14 +8,14 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from threading import Event, Lock, Thread
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from sqlalchemy import Engine as DatabaseEngine
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.domain import engines, gpu, model, precision
 from service.domain.calibration import NOTHING_LEARNED, Calibration
 from service.domain.catalog import CatalogKind, Entry
-from service.domain.engines import Engine
 from service.domain.errors import (
     CatalogUnavailable,
     Fault,
@@ -37,6 +37,9 @@ from service.storage.kind_entries import KindEntries, changed_entries, suggest_n
 from service.storage.listing import Listing, page_ids
 from service.storage.names import fold, last_part
 from service.storage.trust import read_distrust
+
+if TYPE_CHECKING:
+    from service.domain.engines import Engine
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -175,7 +178,8 @@ class Snapshot:
 
     def format(self, name: str, pointer: str = "/weight_dtype") -> NumberFormat:
         """The number format of that name."""
-        return self._value(CatalogKind.DTYPE, name, pointer, precision.from_facts)
+        found: NumberFormat | None = self._asked[CatalogKind.DTYPE].get(name)
+        return found or self._value(CatalogKind.DTYPE, name, pointer, precision.from_facts)
 
     def engine(self, name: str, pointer: str = "/engine") -> Engine:
         """The policy of that engine."""
@@ -294,17 +298,16 @@ class SnapshotKeeper:
         self._timer = self._timer_pid = None
 
     def _keep_refreshing(self, stopped: Event) -> None:
-        while True:
+        # Whoever starts this has just read the catalog, and has first questions to answer.
+        while not stopped.wait(self._refresh_seconds):
             if self.refresh() and self._snapshot is not None:
                 self._snapshot.gather_names()
-            if stopped.wait(self._refresh_seconds):
-                return
 
     def _read(self, former: Snapshot | None) -> Snapshot:
+        if former is not None and self._newest() == _revisions(former):
+            return former
         with read_session(self._sessions) as session:
-            newest = newest_revisions(session)
-            if former is not None and _revisions(former) == newest:
-                return former
+            newest = newest_revisions(session.connection())
             catalog = self._read_catalog(session, former, newest.catalog)
             kept = former if former is not None and catalog.descends_with(former) else None
             learned = kept.calibration if kept and kept.calibration.revision == newest.calibration else None
@@ -312,6 +315,11 @@ class SnapshotKeeper:
             return catalog.taught(
                 learned or read_calibration(session, newest.calibration), distrust or read_distrust(session)
             )
+
+    def _newest(self) -> Revisions:
+        engine: DatabaseEngine = self._sessions.kw["bind"]
+        with engine.connect() as connection:
+            return newest_revisions(connection)
 
     @staticmethod
     def _read_catalog(session: Session, former: Snapshot | None, revision: int) -> Snapshot:

@@ -25,6 +25,7 @@ from service.storage.scores import forget_scores
 from service.storage.snapshot import Snapshot
 from service.storage.tables import AccuracyScore, ApiToken, Measurement, MeasurementProbe, TrustDecision
 from service.storage.trust import next_unsettled, read_distrust, trust_revision
+from service.storage.turns import Turns
 
 _SPAN: Final = 50_000
 """Rows of all senders that are looked through at once, as no index leads to those of a token."""
@@ -118,24 +119,27 @@ def _scored(change: Change, since: datetime | None) -> list[ColumnElement[bool]]
 def settle_decisions(sessions: sessionmaker[Session], snapshot: Snapshot, seconds: float) -> bool:
     """Judge what distrusted senders had sent, for about so many seconds; whether nothing is left."""
     until, lookups = monotonic() + seconds, Lookups(snapshot, snapshot.distrust)
-    while _settle_next(sessions, lookups):
+    turns = Turns(sessions, ROWS_AT_ONCE)
+    while _settle_next(turns, lookups):
         if monotonic() > until:
             return False
     return True
 
 
-def _settle_next(sessions: sessionmaker[Session], lookups: Lookups) -> bool:
+def _settle_next(turns: Turns, lookups: Lookups) -> bool:
     """Judge one batch; whether there was one."""
-    with write_session(sessions) as session:
+    count = turns.rows
+    with turns.take() as session:
         decision = next_unsettled(session) if hold_judging(session, lookups) else None
         if decision is None:
             return False
-        asked = select(*JUDGED_COLUMNS).where(*_unjudged(decision)).order_by(Measurement.seq).limit(ROWS_AT_ONCE)
+        asked = select(*JUDGED_COLUMNS).where(*_unjudged(decision)).order_by(Measurement.seq).limit(count)
         rows = session.execute(asked).all()
         judge_again(session, rows, lookups)
-        reached = rows[-1].seq if len(rows) == ROWS_AT_ONCE else decision.done_seq + _SPAN
+        reached = rows[-1].seq if len(rows) == count else decision.done_seq + _SPAN
         decision.done_seq = min(reached, decision.last_seq)
-        return True
+    turns.did(len(rows))
+    return True
 
 
 def _unjudged(decision: TrustDecision) -> list[ColumnElement[bool]]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -17,6 +19,7 @@ UNHEARD: Final = fold("(command)")
 """What stands for the model of commands that are not understood: any change of the catalog may change that."""
 
 _LONGEST_NAME: Final = 200
+_VERDICTS: Final = ("accepted", "unmatched", "quarantined")
 _MINUTE: Final = 60
 
 
@@ -109,12 +112,12 @@ class ProbeCount(NamedTuple):
     quarantined: int
 
 
-def new_row(content: dict[str, Any], text: str, judged: Judgement) -> NewRow:
-    """A row to store; `text` is the canonical JSON of its content."""
+def new_row(content: dict[str, Any], text: str, judged: Judgement, row_id: UUID | None = None) -> NewRow:
+    """A row to store; `text` is the canonical JSON of its content, `row_id` its id where somebody has it at hand."""
     engine = (content.get("software") or {}).get("engine") or (content.get("setup") or {}).get("engine")
     return NewRow(
-        UUID(content["id"]),
-        UUID(content["probe_id"]),
+        row_id or UUID(content["id"]),
+        _probe(content["probe_id"]),
         content["kind"],
         measured_at(content),
         folded(gpu_name(content)),
@@ -125,6 +128,10 @@ def new_row(content: dict[str, Any], text: str, judged: Judgement) -> NewRow:
         digest_of(text),
         text,
     )
+
+
+# Making a UUID costs as much as judging a row, and one probe sends many.
+_probe = lru_cache(maxsize=1024)(UUID)
 
 
 def _model_name(content: dict[str, Any], judged: Judgement) -> str | None:
@@ -147,16 +154,16 @@ def folded(name: str | None) -> str | None:
 
 def probe_counts(rows: Iterable[NewRow]) -> list[ProbeCount]:
     """What rows add to their probes, in the order of the probes' ids: the order in which they are locked."""
-    newest: dict[UUID, datetime] = {}
-    counts: dict[tuple[UUID, str], int] = {}
+    by_probe: dict[int, list[NewRow]] = {}
     for row in rows:
-        newest[row.probe_id] = max(newest.get(row.probe_id, row.measured_at), row.measured_at)
-        counts[row.probe_id, row.verdict] = counts.get((row.probe_id, row.verdict), 0) + 1
-    verdicts = ("accepted", "unmatched", "quarantined")
-    return [
-        ProbeCount(probe, newest[probe], *(counts.get((probe, verdict), 0) for verdict in verdicts))
-        for probe in sorted(newest)
-    ]
+        by_probe.setdefault(row.probe_id.int, []).append(row)
+    return [_probe_count(by_probe[probe]) for probe in sorted(by_probe)]
+
+
+def _probe_count(rows: Sequence[NewRow]) -> ProbeCount:
+    counts = Counter(row.verdict for row in rows)
+    newest = max(row.measured_at for row in rows)
+    return ProbeCount(rows[0].probe_id, newest, *(counts[verdict] for verdict in _VERDICTS))
 
 
 def now() -> datetime:

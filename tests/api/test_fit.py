@@ -55,8 +55,59 @@ def test_an_answer_is_one_line_of_json(client: "FlaskClient") -> None:
 def test_keys_keep_the_order_of_the_contract(client: "FlaskClient") -> None:
     answer = client.get("/fit", query_string=QUESTION).get_json()
 
-    assert list(answer)[:6] == ["question", "taken", "model", "gpu", "engine", "fits"]
+    assert list(answer)[:6] == ["question", "taken", "model", "gpu", "gpus", "engine"]
     assert list(answer)[-2:] == ["catalog_revision", "calibration_revision"]
+
+
+CARDS = {"model": "llama-3.1-8b-instruct", "engine": "llama.cpp", "context_tokens": 4096}
+
+
+def test_cards_are_listed_between_commas_in_a_query(client: "FlaskClient") -> None:
+    by_query = client.get("/fit", query_string={**CARDS, "gpus": "rtx-4090,NVIDIA GeForce RTX 3060"})
+    by_body = client.post("/fit", json={**CARDS, "gpus": ["rtx-4090", "NVIDIA GeForce RTX 3060"]})
+
+    assert by_query.status_code == 200
+    assert by_query.data == by_body.data
+    assert [card["id"] for card in by_query.get_json()["gpus"]] == ["rtx-4090", "rtx-3060-12gb"]
+
+
+def test_a_tag_depends_on_every_card(client: "FlaskClient") -> None:
+    queries = ("rtx-4090,rtx-3060-12gb", "rtx-3060-12gb,rtx-4090", "rtx-4090,rtx-4090")
+    tags = [client.get("/fit", query_string={**CARDS, "gpus": cards}).headers["ETag"] for cards in queries]
+
+    assert len(set(tags)) == 3
+
+
+@pytest.mark.parametrize(
+    "cards,pointer",
+    [
+        (["rtx-4090", "rtx-4091"], "/gpus/1"),
+        (["rtx-4090", ""], "/gpus/1"),
+        (["rtx-4090", 3060], "/gpus/1"),
+        ([], "/gpus"),
+        ("rtx-4090", "/gpus"),
+        (["l4"] * 65, "/gpus"),
+    ],
+)
+def test_a_card_that_is_none_is_named_by_its_place(client: "FlaskClient", cards: object, pointer: str) -> None:
+    refused = client.post("/fit", json={**CARDS, "gpus": cards})
+
+    assert refused.status_code == 422
+    assert [error["pointer"] for error in refused.get_json()["errors"]] == [pointer]
+
+
+def test_an_unknown_card_is_answered_with_the_nearest(client: "FlaskClient") -> None:
+    refused = client.post("/fit", json={**CARDS, "gpus": ["rtx-4090", "rtx-4091"]}).get_json()
+
+    assert "rtx-4090" in refused["errors"][0]["nearest"]
+
+
+@pytest.mark.parametrize("sizes", [[0], [1.5], ["x"], [2**51], [1, -1]])
+def test_memory_of_a_device_has_the_range_of_memory(client: "FlaskClient", sizes: list[object]) -> None:
+    refused = client.post("/fit", json={**CARDS, "gpus_memory_bytes": sizes})
+
+    assert refused.status_code == 422
+    assert refused.get_json()["errors"][0]["pointer"].startswith("/gpus_memory_bytes/")
 
 
 def test_a_number_without_a_fraction_is_the_integer(client: "FlaskClient") -> None:

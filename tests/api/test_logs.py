@@ -272,7 +272,7 @@ def test_a_query_beside_json_is_refused(client: "FlaskClient") -> None:
 
 
 def test_an_unknown_name_in_the_query_is_refused_with_the_nearest(client: "FlaskClient") -> None:
-    refused = problem(post(client, LLAMA.text, gpus="a10"), 422, "validation-error")
+    refused = problem(post(client, LLAMA.text, gpuz="a10"), 422, "validation-error")
 
     assert "gpu" in refused["errors"][0]["nearest"]
 

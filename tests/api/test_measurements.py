@@ -63,6 +63,10 @@ def test_answers_have_the_keys_that_are_promised(lab: Lab) -> None:
         ({"setup": {"gpu": "a10"}}, "another device"),
         ({"setup": {"engine": "sglang"}, "software": {"engine": "vLLM"}}, "contradicts software.engine"),
         ({"gpu": {"name": H100, "memory_bytes": 24_000_000_000}}, "mig_profile"),
+        ({"gpu": {"name": H100, "count": 1}, "setup": {"tensor_parallel": 4}}, "gpu.count 1 contradicts setup"),
+        ({"gpu": {"name": H100, "count": 4}, "setup": {"tensor_parallel": 4, "pipeline_parallel": 2}}, "split over 8"),
+        ({"gpu": {"name": H100, "count": 1}, "setup": {"gpu_count": 2}}, "split over 2"),
+        ({"gpu": {"name": H100, "count": 1}, "setup": {"gpus": ["a10", "h100-sxm-80gb"]}}, "split over 2"),
     ],
 )
 def test_a_row_that_contradicts_itself_is_kept_apart(lab: Lab, more: dict[str, object], said: str) -> None:
@@ -78,10 +82,23 @@ def test_a_row_that_contradicts_itself_is_kept_apart(lab: Lab, more: dict[str, o
         {"setup": {"gpu": "h100-sxm-80gb"}},
         {"setup": {"engine": "tensorrt-llm"}, "software": {"engine": "TensorRT_LLM"}},
         {"gpu": {"name": H100, "memory_bytes": 84_000_000_000}},
+        {"gpu": {"name": H100, "count": 8}, "setup": {"tensor_parallel": 4, "pipeline_parallel": 2}},
+        {"gpu": {"name": H100, "count": 8}, "setup": {"tensor_parallel": 2}},
+        {"gpu": {"name": H100, "count": 4}, "setup": {"tensor_parallel": 4, "data_parallel": 2, "gpu_count": 8}},
+        {"gpu": {"name": H100, "count": 4}, "setup": {"tensor_parallel": 4, "decode_context_parallel": 2}},
+        {"gpu": {"name": H100}, "setup": {"tensor_parallel": 4}},
     ],
 )
 def test_a_row_that_says_the_same_twice_is_accepted(lab: Lab, more: dict[str, object]) -> None:
     assert verdicts(lab.upload(row(**more))) == ["accepted"]
+
+
+def test_a_rank_of_an_all_reduce_may_tell_of_its_own_card(lab: Lab) -> None:
+    more = {"kind": "all_reduce", "values": {"bytes": 1 << 28, "ranks": 4, "seconds": 0.002}}
+
+    assert verdicts(lab.upload(row(**more, gpu={"name": H100, "count": 1}, setup={"tensor_parallel": 4}))) == [
+        "accepted"
+    ]
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -89,6 +106,15 @@ def test_rows_of_one_upload_are_read_apart_where_parts_are_only_equal_to_python(
     rows = [row(setup={"tensor_parallel": 1}), row(setup={"tensor_parallel": True})][::order]
 
     assert verdicts(lab.upload(*rows)) == ["accepted", "rejected"][::order]
+
+
+@pytest.mark.parametrize("part", ["gpu", "kind", "probe_id", "measured_at"])
+def test_a_text_that_looks_like_what_another_row_has_is_none(lab: Lab, part: str) -> None:
+    good = row()
+
+    assert verdicts(lab.upload(good, row(**{part: str(good[part]), "id": 1}))) == ["accepted", "rejected"]
+    assert verdicts(lab.upload(row(), row(**{part: repr(good[part])}))) == ["accepted", "rejected"]
+    assert verdicts(lab.upload(row(), row(**{part: [good[part]]}))) == ["accepted", "rejected"]
 
 
 ANY_JSON = strategies.recursive(

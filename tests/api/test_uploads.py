@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from service.api.schemas.measurement_rows import SETUP
 from tests.api.asking import problem
 from tests.api.probing import Lab, impossible_row, invalid_row, new_lab, row, unmatched_row, verdicts
 
@@ -268,6 +269,9 @@ def test_a_row_that_is_not_valid_is_named_by_pointer(lab: Lab, change: dict[str,
         "python -m sglang.launch_server --model-path m --dist-init-addr node0:5000",
         "docker run --hostname gpu17 vllm/vllm-openai:v0.19.0 --model m",
         "VLLM_HOST_IP=gpu17 vllm serve m",
+        "ssh gpu1 vllm serve Qwen/Qwen3-8B",
+        "(base) me@gpu1:~$ vllm serve Qwen/Qwen3-8B",
+        "[me@gpu1 ~]$ vllm serve Qwen/Qwen3-8B",
     ],
 )
 def test_a_command_that_would_tell_everybody_a_secret_or_a_machine_is_not_kept(lab: Lab, command: str) -> None:
@@ -287,6 +291,8 @@ def test_a_command_that_would_tell_everybody_a_secret_or_a_machine_is_not_kept(l
         "docker run --gpus all --ipc=host --network host -e HF_TOKEN vllm/vllm-openai:v0.19.0 --model llama-2-7b",
         "python -m sglang.launch_server --model-path llama-2-7b --dist-init-addr 127.0.0.1:5000 --nnodes 1",
         "llama-server -hf owner/llama-2-7b:Q4_K_M -c 8192 --host :: --no-host",
+        "uvx vllm@latest serve Qwen/Qwen3-8B",
+        "uvx vllm@0.19.0 serve Qwen/Qwen3-8B",
     ],
 )
 def test_a_command_that_names_no_machine_is_kept(lab: Lab, command: str) -> None:
@@ -311,6 +317,48 @@ def test_the_folder_that_a_config_was_loaded_from_is_not_kept(lab: Lab) -> None:
     lab.upload(sent)
 
     assert lab.client.get(f"/measurements/{sent['id']}").get_json()["setup"]["config"] == {"model_type": "llama"}
+
+
+def test_what_is_private_is_not_kept_however_deep_in_a_config_it_stands(lab: Lab) -> None:
+    inner = {"hidden_size": 8, "_name_or_path": "org/name", "cache_dir": "~/.cache", "token": "hf_0123456789abcdefXX"}
+    config = {"model_type": "llava", "text_config": inner, "layer_types": ["full", "/mnt/x"], "more": [{"a": "./b"}, 1]}
+    sent = row(setup={"config": config})
+
+    assert lab.counts(sent) == {"accepted": 1}
+    assert lab.client.get(f"/measurements/{sent['id']}").get_json()["setup"]["config"] == {
+        "model_type": "llava",
+        "text_config": {"hidden_size": 8},
+        "layer_types": ["full"],
+        "more": [{}, 1],
+    }
+    assert lab.counts(sent) == {"duplicate": 1}
+
+
+@pytest.mark.parametrize("place", [("gpu", "name"), ("software", "runtime"), ("setup", "model"), ("values", "note")])
+def test_no_text_hands_over_a_secret(lab: Lab, place: tuple[str, str]) -> None:
+    part, name = place
+    sent = row(software={}, setup={})
+    sent[part] = {**sent[part], name: "sk-0123456789abcdef"}
+
+    (item,) = lab.upload(sent).get_json()["items"]
+
+    assert [error["pointer"] for error in item["errors"]] == [f"/{part}/{name}"]
+    assert "key" in item["errors"][0]["detail"]
+
+
+@pytest.mark.parametrize("name", [name for name, field in SETUP.known.items() if field.described()["type"] == "array"])
+def test_no_list_of_a_setup_holds_a_path(lab: Lab, name: str) -> None:
+    (item,) = lab.upload(row(setup={name: ["/home/jo/llama"]})).get_json()["items"]
+
+    assert [error["pointer"] for error in item["errors"]] == [f"/setup/{name}/0"]
+
+
+def test_clocks_that_count_nanoseconds_are_read_to_the_microsecond(lab: Lab) -> None:
+    sent = row(measured_at="2026-11-01T10:00:00.123456789+02:00")
+
+    assert lab.counts(sent) == {"accepted": 1}
+    assert lab.client.get(f"/measurements/{sent['id']}").get_json()["measured_at"] == "2026-11-01T08:00:00.123456Z"
+    assert lab.counts({**sent, "measured_at": "2026-11-01T08:00:00.123456Z"}) == {"duplicate": 1}
 
 
 def test_a_query_beside_an_upload_is_refused(lab: Lab) -> None:

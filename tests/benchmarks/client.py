@@ -7,7 +7,7 @@ from collections.abc import Callable
 import requests
 
 from kvquote_client import Client
-from tests.benchmarks import servers
+from tests.benchmarks import installed, servers
 from tests.benchmarks.calling import Contender, interleaved
 from tests.benchmarks.figures import Figure, microseconds, ratio
 from tests.benchmarks.loading import HOST, post
@@ -15,7 +15,7 @@ from tests.benchmarks.questions import Asked, body, rotated
 from tests.benchmarks.starting import best, cpu_of
 from tests.benchmarks.workplace import Workplace
 
-_SOURCES = servers.ROOT / "clients" / "src"
+_SOURCES = installed.ROOT / "clients" / "src"
 
 
 def measure(place: Workplace) -> list[Figure]:

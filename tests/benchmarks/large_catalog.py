@@ -14,7 +14,7 @@ from sqlalchemy import Engine, event
 
 from service.api.services import services_of
 from service.storage.snapshot import SnapshotKeeper
-from tests.benchmarks import servers
+from tests.benchmarks import installed
 from tests.benchmarks.calling import Contender, application, asks, gets, interleaved
 from tests.benchmarks.figures import Figure, microseconds, ratio
 from tests.benchmarks.many_models import databases_with
@@ -114,7 +114,7 @@ def _growth(place: Workplace, few: str, many: str) -> Figure:
 
 def _kept_bytes(url: str) -> int:
     command = [sys.executable, "-m", "tests.benchmarks.keeping", url]
-    return int(subprocess.check_output(command, cwd=servers.ROOT, env=servers.clean_environment()))
+    return int(subprocess.check_output(command, cwd=installed.ROOT, env=installed.environment()))
 
 
 def _tick(url: str) -> Figure:

@@ -3,7 +3,11 @@
 One server at a time, so that none lends pages to another. All load the application before they fork.
 """
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from time import sleep
+
+import psutil
 
 from tests.benchmarks import servers
 from tests.benchmarks.figures import Figure, mebibytes, ratio
@@ -15,21 +19,24 @@ from tests.benchmarks.workplace import Workplace
 
 MANY_WORKERS = 4
 CONNECTIONS = 16
-MOST_TRIES = 8
+_HEARTBEAT_SECONDS = 1.1
 
 
 def measure(place: Workplace) -> list[Figure]:
     questions = [post("/fit", body(asked)) for asked in place.questions[: 2 * place.effort.asked]]
-    place.say(f"memory: one worker of a bare view, one and {MANY_WORKERS} of the service")
+    place.say(f"memory: one worker of a bare view, with and without the libraries, 1 and {MANY_WORKERS} of the service")
     sqlite_url = place.sqlite_url
     bare, bare_tree = _sizes(servers.bare("bare_flask", 1, HELLO), [HELLO] * len(questions))
+    libraries, libraries_tree = _sizes(servers.bare("bare_libraries", 1, HELLO), [HELLO] * len(questions))
     one, one_tree = _sizes(servers.service(sqlite_url, 1, questions[0]), questions)
     _, many_tree = _sizes(servers.service(sqlite_url, MANY_WORKERS, questions[0]), questions)
     return [
         mebibytes("memory: PSS of a worker", one),
         mebibytes("memory: PSS of a bare Flask worker", bare),
         ratio("memory: PSS of a worker, to a bare Flask worker", one, bare, 1.8),
+        ratio("memory: the same of its libraries alone", libraries, bare),
         ratio("memory: PSS of master and worker, to bare Flask", one_tree, bare_tree),
+        ratio("memory: the same of its libraries alone", libraries_tree, bare_tree),
         mebibytes("memory: PSS of each further worker", (many_tree - one_tree) / (MANY_WORKERS - 1), 25),
     ]
 
@@ -42,10 +49,22 @@ def _sizes(starting: AbstractContextManager[Server], requests: list[bytes]) -> t
 
 
 def ask_every_worker(server: Server, requests: list[bytes]) -> None:
-    """Ask until no worker has done less than a quarter of what another did: which one takes a connection is chance."""
-    before = server.worker_cpu_seconds()
-    for _ in range(MOST_TRIES):
-        closed_loop(server.port, requests, connections=CONNECTIONS)
-        spent = [now - before.get(pid, 0.0) for pid, now in server.worker_cpu_seconds().items()]
-        if 4 * min(spent) >= max(spent):
-            return
+    """Ask each worker everything: the others are stopped meanwhile, since which one takes a connection is chance."""
+    workers = server.workers()
+    for asked in workers:
+        with stopped([worker for worker in workers if worker != asked]):
+            closed_loop(server.port, requests, connections=CONNECTIONS)
+        # Each tells the master that it lives, which would replace one that it did not hear of for long.
+        sleep(_HEARTBEAT_SECONDS)
+
+
+@contextmanager
+def stopped(processes: Sequence[psutil.Process]) -> Iterator[None]:
+    """Let processes stand still for a while."""
+    try:
+        for process in processes:
+            process.suspend()
+        yield
+    finally:
+        for process in processes:
+            process.resume()

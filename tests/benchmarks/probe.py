@@ -21,7 +21,7 @@ from kvquote_probe.spool import BATCH_ROWS, Spool
 from kvquote_probe.upload import End, Uploader, body_of
 from service.storage.database import make_engine, make_sessions, write_session
 from service.storage.tokens import Scope, create_token
-from tests.benchmarks import servers
+from tests.benchmarks import installed, servers
 from tests.benchmarks.figures import Figure, mebibytes, ratio
 from tests.benchmarks.loading import HOST, post
 from tests.benchmarks.over_http import HELLO
@@ -52,8 +52,8 @@ def _peak(folder: Path, port: int) -> int:
     command = [sys.executable, "-m", "tests.benchmarks.uploading", str(folder), f"http://{HOST}:{port}"]
     done = subprocess.run(
         command,
-        cwd=servers.ROOT,
-        env={**servers.clean_environment(), "PYTHONPATH": str(servers.ROOT / "clients" / "src")},
+        cwd=installed.ROOT,
+        env={**installed.environment(), "PYTHONPATH": str(installed.ROOT / "clients" / "src")},
         capture_output=True,
         text=True,
         check=True,

@@ -8,23 +8,23 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import mean
 from time import perf_counter, sleep
 
 import psutil
 
 from service.settings import Settings
+from tests.benchmarks import installed
+from tests.benchmarks.installed import ROOT
 from tests.benchmarks.loading import HOST, closed_loop
 
-ROOT = Path(__file__).parents[2]
 SETTINGS_FILE = ROOT / "service" / "gunicorn.conf.py"
 SERVER_CORE, CLIENT_CORE = 0, 1
 _START_SECONDS = 30.0
 _STOP_SECONDS = 10.0
 _LOOK_SECONDS = 0.002
-# What would change how the service runs, wherever the benchmark is started.
-_UNSET = ("HOST", "PORT", "DATABASE_URL", "PROMETHEUS_MULTIPROC_DIR", "WEB_CONCURRENCY", "GUNICORN_CMD_ARGS")
+# What `python -m gunicorn` runs.
+_GUNICORN = "from gunicorn.app.wsgiapp import run; run(prog='gunicorn')"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +35,26 @@ class Server:
     master: psutil.Process
     first_answer_seconds: float
     """From the start of the process to its first answer."""
+    worker_count: int
 
     def cpu_seconds(self) -> float:
         return sum(map(_cpu_seconds, self._tree()))
 
-    def worker_cpu_seconds(self) -> dict[int, float]:
-        """By process id: workers are forked one after another."""
-        return {worker.pid: _cpu_seconds(worker) for worker in self.master.children()}
+    def workers(self) -> list[psutil.Process]:
+        """All of them: they are forked one after another, and the first answers before the last is there."""
+        until = perf_counter() + _START_SECONDS
+        while len(workers := self.master.children()) < self.worker_count:
+            if perf_counter() > until:
+                raise TimeoutError(f"{len(workers)} of {self.worker_count} workers have started")
+            sleep(_LOOK_SECONDS)
+        return workers
 
     def pss_bytes(self) -> int:
         return sum(map(_pss_bytes, self._tree()))
 
     def worker_pss_bytes(self) -> float:
         """Mean of the workers."""
-        return mean(map(_pss_bytes, self.master.children()))
+        return mean(map(_pss_bytes, self.workers()))
 
     def _tree(self) -> list[psutil.Process]:
         return [self.master, *self.master.children(recursive=True)]
@@ -76,7 +82,7 @@ def service(
             **({} if learns else {"KVQUOTE_LEARNING_SECONDS": "0"}),
         }
         arguments = ("service.wsgi:app", "-c", str(SETTINGS_FILE))
-        with _serving(arguments, settings, first, pinned=pinned) as server:
+        with _serving(arguments, settings, first, workers, pinned=pinned) as server:
             yield server
 
 
@@ -88,24 +94,25 @@ def bare(application: str, workers: int, first: bytes, *, pinned: bool = False) 
         *("--worker-class", "gthread", "--workers", str(workers), "--threads", str(Settings().threads)),
         *("--preload", "--no-control-socket", "--worker-tmp-dir", "/dev/shm", "--log-level", "warning"),
     )
-    with _serving(arguments, {}, first, pinned=pinned) as server:
+    with _serving(arguments, {}, first, workers, pinned=pinned) as server:
         yield server
 
 
 @contextmanager
 def _serving(
-    arguments: tuple[str, ...], settings: Mapping[str, str], first: bytes, *, pinned: bool
+    arguments: tuple[str, ...], settings: Mapping[str, str], first: bytes, workers: int, *, pinned: bool
 ) -> Iterator[Server]:
     port = _free_port()
-    command = [sys.executable, "-m", "gunicorn", *arguments, "--bind", f"{HOST}:{port}"]
+    command = installed.python(_GUNICORN, (*arguments, "--bind", f"{HOST}:{port}"))
+    environment = {**installed.environment(), **settings}
     started = perf_counter()
     with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(command, cwd=ROOT, env=_environment(settings), stdout=subprocess.DEVNULL, stderr=log)
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=log)
         try:
             if pinned:
                 os.sched_setaffinity(process.pid, {SERVER_CORE})
             _wait(process, port, first)
-            yield Server(port, psutil.Process(process.pid), perf_counter() - started)
+            yield Server(port, psutil.Process(process.pid), perf_counter() - started, workers)
         except BaseException:
             log.seek(0)
             sys.stderr.write(log.read().decode(errors="replace")[-2000:])
@@ -128,15 +135,6 @@ def on_core(core: int | None) -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, former)
-
-
-def clean_environment() -> dict[str, str]:
-    """This process's environment without what configures the service."""
-    return {name: value for name, value in os.environ.items() if name not in _UNSET and not name.startswith("KVQUOTE_")}
-
-
-def _environment(settings: Mapping[str, str]) -> dict[str, str]:
-    return {**clean_environment(), **settings}
 
 
 def _free_port() -> int:

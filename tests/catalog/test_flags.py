@@ -16,6 +16,8 @@ SETTLED = {
     *("_adapters", "_loras", "_lora_rank", "_draft", "_dtype", "_quantization", "_nodes", "_local_data", "_executor"),
     *(
         "_devices",
+        "_device",
+        "_main",
         "_dp_attention",
         "_experts",
         "_repository",
@@ -25,6 +27,7 @@ SETTLED = {
         "_keys",
         "_values",
         "_chunked",
+        "_chunk",
     ),
 }
 """Names that `service.domain.commands` settles with others."""

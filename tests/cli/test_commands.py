@@ -55,6 +55,7 @@ def test_every_command_explains_itself() -> None:
         "token list",
         "measurements learn",
         "measurements thin",
+        "measurements blank-commands",
     ):
         result = CliRunner().invoke(cli.main, [*path.split(), "--help"])
 
@@ -203,6 +204,21 @@ def test_a_database_without_tables_says_how_to_make_them(
 
     assert result.exit_code == 2
     assert result.output.rstrip().endswith("Has it been migrated? Run: kvquote-server db upgrade")
+
+
+@pytest.mark.parametrize(
+    "command, code", [("token list", 2), ("db current", 1), ("catalog diff", 2), ("measurements distrusted", 2)]
+)
+def test_a_command_in_another_folder_leaves_no_database_there(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, code: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    result = run("sqlite:///kvquote.db", *command.split())
+
+    assert result.exit_code == code
+    assert command == "db current" or "there is no file kvquote.db; DATABASE_URL names another." in result.output
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_fault_of_ours_keeps_its_traceback(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

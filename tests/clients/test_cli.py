@@ -33,6 +33,14 @@ PRINTED = {
     ),
     "fit-does-not-fit": ("fit", "llama-2-70b", "a100-sxm-80gb", "--batch", "4"),
     "fit-by-memory": ("fit", "llama-2-7b", "--memory-bytes", "24GB", "--context", "1024"),
+    "fit-cards": (
+        *("fit", "qwen2.5-32b-instruct", "--gpus", "rtx-4090,rtx-3060-12gb", "--context", "8192"),
+        *("--engine", "llama.cpp", "--engine-version", "b11549", "--weight-dtype", "q4_k_m", "--why"),
+    ),
+    "fit-devices": (
+        *("fit", "llama-3.1-8b-instruct", "--gpus-memory-bytes", "24GB,12GB", "--context", "4096"),
+        *("--engine", "llama.cpp", "--engine-version", "b11549", "--weight-dtype", "q8_0"),
+    ),
     "fit-csv": ("fit", *QUESTION, "--csv"),
     "fit-command": ("fit", "--gpu", "h100-sxm-80gb", "--", *COMMAND, "--port", "8000"),
     "traffic-command": ("traffic", "--gpu", "h100-sxm-80gb", "--", *COMMAND),
@@ -101,6 +109,7 @@ AS_DOCUMENTED = (
     "fit llama-3.1-8b h100-sxm-80gb --context 8192 --engine vllm",
     "fit llama-3.1-8b h100-sxm-80gb --context 8192 --engine vllm --require 32",
     "fit llama-3.1-8b-instruct l4 --context 8192 --require 32",
+    "fit qwen2.5-32b-instruct --gpus rtx-4090,rtx-3060-12gb --engine llama.cpp --weight-dtype q4_k_m --context 8192",
     "fit --gpu h100-sxm-80gb -- vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 8192",
     "traffic llama-3.1-8b-instruct h100-sxm-80gb --context 8192 --curve-batch-sizes 1,8,64",
     "compare llama-3.1-8b-instruct l4,a10,h100-sxm-80gb --context 8192 --csv",
@@ -237,12 +246,15 @@ def test_values_are_read_by_what_they_are(kvq: Run, asked: list[dict[str, Any]],
         *("fit", "--config", str(config), "--memory-bytes", "74.5GiB", "--reserve-bytes", "4_000_000_000"),
         *("--no-expert-parallel", "--enforce-eager", "--tensor-split", "1,0.5", "--memory-utilization", "0.9"),
         *("--parameters", "7e9", "--lengths", '{"prompt_tokens": {"p50": 1}}', "--gpu-count", "2"),
+        *("--gpus", "rtx-4090, GeForce RTX 3060", "--gpus-memory-bytes", "24GB,12GiB"),
     )
 
     assert asked == [
         {
             "config": CONFIG,
             "gpu_count": 2,
+            "gpus": ["rtx-4090", "GeForce RTX 3060"],
+            "gpus_memory_bytes": [24_000_000_000, 12 << 30],
             "expert_parallel": False,
             "memory_utilization": 0.9,
             "enforce_eager": True,
@@ -281,6 +293,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         ("fit", "a", "b", "--memory-bytes", "80 stones"),
         ("fit", "a", "b", "--memory-bytes", ""),
         ("fit", "a", "b", "--tensor-split", "1,x"),
+        ("fit", "a", "--gpus", ","),
         ("fit", "a", "b", "--config", "/nowhere/config.json"),
         ("fit", "a", "b", "--config", "{broken"),
         ("fit", "a", "b", "--lengths", "{" * 100_000),

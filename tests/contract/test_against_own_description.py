@@ -14,8 +14,8 @@ from hypothesis.strategies import SearchStrategy
 from schemathesis import GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 
-from service.api import openapi
-from service.app import RESOURCES
+from service.api import openapi_document
+from service.resources import RESOURCES
 
 if TYPE_CHECKING:
     from flask import Flask
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 METHODS = {"get", "post", "put", "delete"}
 OPERATIONS = [
     (method.upper(), path)
-    for path, methods in openapi.build(RESOURCES)["paths"].items()
+    for path, methods in openapi_document.build(RESOURCES)["paths"].items()
     for method in METHODS & set(methods)
 ]
 QUESTIONS = [(method, path) for method, path in OPERATIONS if path in {"/fit", "/traffic"}]

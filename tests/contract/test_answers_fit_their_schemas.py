@@ -20,6 +20,18 @@ QUESTIONS: dict[str, dict[str, Any]] = {
     "stages and replicas": {**MIXED, "tensor_parallel": 2, "pipeline_parallel": 2, "data_parallel": 2},
     "a sliding window": SLIDING,
     "no GPU": {"model": "llama-2-7b", "memory_bytes": 80_000_000_000},
+    "cards of two kinds": {
+        "model": "llama-3.1-8b-instruct",
+        "engine": "llama.cpp",
+        "context_tokens": 4096,
+        "gpus": ["rtx-4090", "rtx-3060-12gb"],
+    },
+    "memory of two devices": {
+        "model": "llama-3.1-8b-instruct",
+        "engine": "llama.cpp",
+        "context_tokens": 4096,
+        "gpus_memory_bytes": [24_000_000_000, 12_000_000_000],
+    },
     "too large": {"model": "llama-2-70b", "gpu": "a10"},
     "too large a batch": {**QUESTION, "batch_size": 100_000},
     "a byte": {**QUESTION, "memory_bytes": 1},

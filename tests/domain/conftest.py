@@ -3,19 +3,21 @@
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from service.domain import engines, gpu, model, precision
 from service.domain.calibration import NOTHING_LEARNED
 from service.domain.catalog import CatalogKind, Entry
-from service.domain.engines import Engine
 from service.domain.naming import NamedModel
 from service.domain.question import resolve
 from service.domain.quote import fit
 from service.domain.traffic_quote import traffic
 from service.storage.catalog_yaml import read_yaml
+
+if TYPE_CHECKING:
+    from service.domain.engines import Engine
 
 CATALOG = Path(__file__).parents[2] / "catalog"
 Ask = Callable[..., dict[str, Any]]
@@ -35,7 +37,7 @@ class Shelf:
         return NamedModel(self.model(name))
 
     @cache  # noqa: B019
-    def gpu(self, name: str) -> gpu.Gpu:
+    def gpu(self, name: str, pointer: str = "/gpu") -> gpu.Gpu:  # noqa: ARG002  # as the protocol
         return gpu.from_facts(entry(CatalogKind.GPU, name))
 
     @cache  # noqa: B019
@@ -43,7 +45,7 @@ class Shelf:
         return precision.from_facts(entry(CatalogKind.DTYPE, name))
 
     @cache  # noqa: B019
-    def engine(self, name: str) -> Engine:
+    def engine(self, name: str) -> "Engine":
         return engines.from_facts(entry(CatalogKind.ENGINE, name))
 
 

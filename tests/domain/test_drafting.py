@@ -2,18 +2,20 @@
 
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from service.domain.catalog import CatalogKind
-from service.domain.engines import Engine
 from service.domain.engines.ranks.drafts import draft_rule
 from service.domain.engines.vllm.drafts import NO_LAYERS, ONE_LAYER, OWN_LAYERS
 from service.domain.errors import ValidationError
 from service.domain.question import resolve
 from service.domain.traffic_quote import traffic
 from tests.domain.conftest import Ask, Shelf, entry
+
+if TYPE_CHECKING:
+    from service.domain.engines import Engine
 
 LLAMA = {
     "model": "llama-3.1-8b-instruct",
@@ -85,6 +87,13 @@ def test_a_step_without_a_guess_is_no_drafting(ask_traffic: Ask, method: str) ->
     with pytest.raises(ValidationError, match="guesses 0 tokens") as refusal:
         ask_traffic(**LLAMA | {"model": "deepseek-v3"}, speculative_method=method, speculative_tokens=0)
     assert [fault.pointer for fault in refusal.value.faults] == ["/speculative_tokens"]
+
+
+def test_a_method_is_known_as_the_engine_writes_it(ask_traffic: Ask) -> None:
+    found = ask_traffic(**{**EAGLE, "engine": "sglang", "speculative_method": "EAGLE3"})
+
+    assert found["question"]["speculative_method"] == "eagle3"
+    assert found == ask_traffic(**{**EAGLE, "engine": "sglang"})
 
 
 def test_more_guesses_take_longer_steps_and_verifying_is_cheap(ask_traffic: Ask) -> None:
@@ -185,9 +194,9 @@ class OlderShelf(Shelf):
     """A catalog from before anything was known of drafts."""
 
     @cache  # noqa: B019  # one shelf lives as long as the tests
-    def engine(self, name: str) -> Engine:
+    def engine(self, name: str) -> "Engine":
         engine: Any = super().engine(name)
-        older: Engine = replace(engine, step=replace(engine.step, speculation=None, kept={}))
+        older: Engine = replace(engine, step=replace(engine.step, speculation=None))
         return older
 
 

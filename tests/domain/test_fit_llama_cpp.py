@@ -206,13 +206,21 @@ def test_settings_that_cannot_be_are_refused_by_field(ask_fit: Ask, changed: dic
         ({"kv_dtype": "fp16/fp8"}, "/kv_dtype"),
         ({"weight_dtype": "awq"}, "/weight_dtype"),
         ({"attention_backend": "flashinfer"}, "/attention_backend"),
-        ({"model": "deepseek-v3.2"}, "/engine"),
+        ({"model": "deepseek-v3.2", "engine_version": "b8000"}, "/engine"),
     ],
 )
 def test_what_it_has_not_is_refused_by_name(ask_fit: Ask, changed: dict[str, Any], pointer: str) -> None:
     with pytest.raises(NotSupported) as refusal:
         ask_fit(**CARD | changed)
     assert [fault.pointer for fault in refusal.value.faults] == [pointer]
+
+
+def test_values_of_latent_attention_have_the_type_of_its_keys(ask_fit: Ask) -> None:
+    question = {**CARD, "model": "deepseek-v3", "memory_bytes": 10**13, "kv_dtype": "fp16/q8_0"}
+    with pytest.raises(ValidationError) as refusal:
+        ask_fit(**question)
+    assert [fault.pointer for fault in refusal.value.faults] == ["/kv_dtype"]
+    assert ask_fit(**question, engine_version="b7079")["kv_capacity_tokens"] > 0
 
 
 def test_a_given_file_size_is_spread_as_the_weights_are(ask_fit: Ask) -> None:

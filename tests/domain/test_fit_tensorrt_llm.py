@@ -36,6 +36,24 @@ def test_a_logged_cache_gives_its_logged_tokens(ask_fit: Ask) -> None:
     assert ask_fit(**question, kv_cache_bytes=69_524_783_104)["kv_capacity_tokens"] == 132_608
 
 
+@pytest.mark.parametrize("free,tokens", [(75_677_323_755, 259_840), (1_524_713_390, 5_248)])
+def test_the_last_block_is_printed_whole(ask_fit: Ask, free: int, tokens: int) -> None:
+    """Llama-2-7B with a cache in 8 bits, blocks of 64: what logs print beside what was free when they sized it."""
+    question = {"model": "llama-2-7b", "engine": "tensorrt-llm", "engine_version": "0.12.0", "kv_dtype": "fp8"}
+    nothing = {"weight_bytes": 1, "reserve_bytes": 0, "block_tokens": 64, "context_tokens": 2048}
+    answer = ask_fit(**question, **nothing, memory_bytes=free)
+    assert answer["kv_capacity_tokens"] == tokens == -(-(int(free * 0.9) // 262_144) // 64) * 64
+    assert parts(answer)["kv_cache"] <= free * 0.9
+
+
+@pytest.mark.parametrize("version,sequences,each", [("0.11.0", 256, 17), ("0.12.0", 2048, 27), ("1.2.0", 2048, 4)])
+def test_sampling_keeps_room_for_the_batch_of_the_release(
+    ask_fit: Ask, version: str, sequences: int, each: int
+) -> None:
+    answer = ask_fit(**H100, engine_version=version)
+    assert parts(answer)["reserve.sampler"] == each * sequences * 128_256
+
+
 def test_heads_are_replicated_and_latent_vectors_are_not_divided(ask_fit: Ask) -> None:
     assert ask_fit(**LATENT, context_tokens=4096)["rank"]["kv_bytes_per_token"] == 61 * 1152
     answer = ask_fit(

@@ -15,6 +15,7 @@ SHELF = Shelf()
 MODELS = ("llama-2-7b", "llama-2-70b", "mistral-7b-v0.1", "mixtral-8x7b-v0.1", "gemma-2-9b", "qwen3-30b-a3b")
 TOKENS = st.integers(1, 1 << 20)
 BYTES = st.integers(0, 1 << 39)
+MOST_RANKS = 64
 QUESTIONS = st.fixed_dictionaries(
     {"model": st.sampled_from(MODELS), "memory_bytes": st.integers(1, 1 << 39), "context_tokens": TOKENS},
     optional={
@@ -100,6 +101,29 @@ def test_the_longest_context_fits_and_one_token_more_does_not(question: dict[str
         assert at["fits"] is True
         assert past
         assert past["fits"] is False
+
+
+@given(QUESTIONS, st.none() | st.integers(0, 1 << 18))
+def test_the_nearest_change_comes_true_and_no_fewer_ranks_would_do(
+    question: dict[str, Any], longer: int | None
+) -> None:
+    if longer is not None:
+        question |= {"context_limit_tokens": question["context_tokens"] + longer}
+    answer = ask(question)
+    if answer is None or answer["fits"]:
+        return
+    change = answer["shortage"]["nearest_change"]
+    assert change is None or fits(question | change)
+    asked = question.get("tensor_parallel", 1)
+    if change is None or "tensor_parallel" in change:
+        most = MOST_RANKS if change is None else change["tensor_parallel"] // 2
+        fewer = [asked << n for n in range(1, 8) if asked << n <= most]
+        assert not any(fits(question | {"tensor_parallel": tensor}) for tensor in fewer)
+
+
+def fits(question: dict[str, Any]) -> bool:
+    answer = ask(question)
+    return answer is not None and bool(answer["fits"])
 
 
 @given(QUESTIONS)

@@ -1,20 +1,23 @@
 """What a log says beside the quote of the question that it implies."""
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from service.domain import engines
 from service.domain.catalog import CatalogKind, Entry
-from service.domain.engines import Engine
 from service.domain.errors import NotSupported, UnknownModel
+from service.domain.gpu import Gpu
 from service.domain.log_answer import log_answer
 from service.domain.logs import read
 from service.domain.naming import NamedModel
 from service.storage.catalog_yaml import read_yaml
 from tests.domain.conftest import CATALOG, Shelf, entry
 from tests.domain.logs.samples import SAMPLES
+
+if TYPE_CHECKING:
+    from service.domain.engines import Engine
 
 BY_NAME = {sample.name: sample for sample in SAMPLES}
 LLAMA = "llama-3.1-8b-instruct"
@@ -40,7 +43,7 @@ class Names(Shelf):
         return NamedModel(self.model(NAMES[name]))
 
     @cache  # noqa: B019  # one shelf lives as long as the tests
-    def engine(self, name: str) -> Engine:
+    def engine(self, name: str) -> "Engine":
         flags = CATALOG / "engines" / "flags" / f"{name}.yaml"
         if not flags.exists() and name != "none":
             raise NotSupported.at("/engine", f"no {name}")
@@ -130,6 +133,61 @@ def test_a_number_that_no_question_has_is_not_quoted_without(names: Names) -> No
     assert found["quote"] is None
     assert found["unquoted"]["errors"][0]["pointer"] == "/tensor_parallel"
     assert answer(names, CONFIG.format(tensor=5000), gpu="h100-sxm-80gb", tensor_parallel=1)["quote"] is not None
+
+
+class Cards(Names):
+    """Answers to what drivers call two cards."""
+
+    def gpu(self, name: str, pointer: str = "/gpu") -> Gpu:  # type: ignore[override]  # the shelf's own is cached
+        known = {"NVIDIA RTX A6000": "rtx-a6000", "NVIDIA GeForce RTX 3090": "rtx-3090"}
+        return super().gpu(known.get(name, name), pointer)
+
+
+TWO_CARDS = BY_NAME["llama.cpp-b6500-windows-two-gpus"].text.replace(
+    "CUDA1 (NVIDIA RTX A6000)", "CUDA1 (NVIDIA GeForce RTX 3090)"
+)
+
+
+def test_cards_that_a_log_prints_one_by_one_are_asked_so() -> None:
+    found = answer(Cards(), TWO_CARDS, model=LLAMA)
+
+    assert found["question"]["gpus"] == ["NVIDIA RTX A6000", "NVIDIA GeForce RTX 3090"]
+    assert found["taken"]["gpus"] == "log"
+    assert found["question"]["gpu"] is None
+    assert [card["id"] for card in found["quote"]["gpus"]] == ["rtx-a6000", "rtx-3090"]
+    assert [round(size / 1e9) for size in found["question"]["gpus_memory_bytes"]] == [51, 25]
+
+
+def test_cards_of_one_kind_are_counted() -> None:
+    found = answer(Cards(), BY_NAME["llama.cpp-b6500-windows-two-gpus"].text, model=LLAMA)
+
+    assert found["quote"]["gpu"]["count"] == 2
+    assert found["question"]["gpus"] == ["NVIDIA RTX A6000"] * 2
+
+
+@pytest.mark.parametrize("given", [{"gpu": "rtx-a6000"}, {"memory_bytes": 48 << 30}])
+def test_one_card_that_is_given_stands_for_all_of_the_log(given: dict[str, Any]) -> None:
+    found = answer(Cards(), TWO_CARDS, model=LLAMA, **given)
+
+    assert found["question"]["gpus"] is None
+    assert found["question"]["gpu_count"] == found["question"]["pipeline_parallel"] == 2
+    assert found["unquoted"] is None
+
+
+def test_cards_that_are_given_go_before_those_of_the_log() -> None:
+    cards = ["rtx-a6000", "rtx-3090"]
+    assert not any("gpus" in warning for warning in answer(Cards(), TWO_CARDS, model=LLAMA, gpus=cards)["warnings"])
+
+    found = answer(Cards(), TWO_CARDS, model=LLAMA, gpus=cards[::-1])
+    assert found["question"]["gpus"] == cards[::-1]
+    assert any("The log says gpus" in warning for warning in found["warnings"])
+
+
+@pytest.mark.parametrize("lost", ["using device CUDA1", "using device CUDA0"])
+def test_a_card_whose_line_is_lost_is_not_left_out_of_a_list(lost: str) -> None:
+    kept = "".join(line for line in TWO_CARDS.splitlines(keepends=True) if lost not in line)
+
+    assert answer(Cards(), kept, model=LLAMA, gpu="rtx-a6000")["question"]["gpus"] is None
 
 
 def test_memory_that_is_given_stands_for_the_gpu_of_the_log(names: Names) -> None:

@@ -1,6 +1,8 @@
 """What measurements are taken for, by a catalog of files and by the clock."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from service.domain.errors import UnknownGpu, UnknownModel
 from service.domain.gpu import Gpu
 from service.domain.measurement import Judgement, Lookups, Verdict, gpu_name, judge
+from service.domain.measurement_limits import Window
 from service.domain.model import Model
 from service.domain.naming import NamedModel
 from tests.domain.conftest import Shelf
@@ -26,9 +29,9 @@ class Catalog:
         self.format, self.engine = shelf.format, shelf.engine
         self._shelf = shelf
 
-    def gpu(self, name: str) -> Gpu:
+    def gpu(self, name: str, pointer: str = "/gpu") -> Gpu:
         if "9090" in name:
-            raise UnknownGpu.at("/gpu", f"The catalog has no GPU named {name!r}.")
+            raise UnknownGpu.at(pointer, f"The catalog has no GPU named {name!r}.")
         return self._shelf.gpu(name)
 
     def model(self, name: str) -> Model:
@@ -99,6 +102,108 @@ def test_the_number_on_the_box_may_be_read_as_gib_and_a_percent() -> None:
 def test_a_unit_off_by_8_or_1024_is_quarantined(kind: str, name: str, honest: float, factor: float) -> None:
     assert verdict(kind, {name: honest}, LLAMA) is Verdict.ACCEPTED
     assert verdict(kind, {name: honest * factor}, LLAMA) is Verdict.QUARANTINED
+
+
+def test_rows_that_share_their_parts_are_told_apart_by_those_that_they_do_not() -> None:
+    lookups, gpu, other = Lookups(CATALOG), {"name": H100}, {"name": "RTX 9090"}
+    setup = {"model": "nobody-7b"}
+    rows = [
+        row("kv_allocation", {"bytes_per_token": 524_288}, LLAMA, gpu=gpu),
+        row("kv_allocation", {"bytes_per_token": 52_428}, LLAMA, gpu=gpu),
+        row("kv_allocation", {"bytes_per_token": 524_288}, LLAMA, gpu=other),
+        row("kv_allocation", {"bytes_per_token": 524_288}, setup, gpu=gpu),
+        row("device_memory", {"total_bytes": TOTAL}, setup, gpu=gpu),
+    ]
+
+    together = [judge(one, NOW, lookups) for one in rows]
+
+    assert together == [judged(one) for one in rows]
+    assert [one.verdict.value for one in together] == [
+        *("accepted", "quarantined", "unmatched", "unmatched", "accepted"),
+    ]
+
+
+def test_parts_that_are_gone_are_not_taken_for_others_in_their_place() -> None:
+    """Python gives a new object the identity of one that nobody holds any more."""
+    lookups = Lookups(CATALOG)
+    names = [H100, "RTX 9090"] * 50
+
+    found = [judge(row("power", {"watts": 1}, gpu={"name": name}), NOW, lookups).gpu_id for name in names]
+
+    assert found == [H100, None] * 50
+
+
+class Held:
+    """The catalog, with other limits or with none."""
+
+    def __init__(self, **limits: object) -> None:
+        usual: Any = CATALOG.engine("none")
+        self._engine = SimpleNamespace(limits=replace(usual.limits, **limits) if limits else None)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(CATALOG, name)
+
+    def engine(self, name: str, pointer: str = "") -> object:
+        return self._engine if name == "none" else CATALOG.engine(name, pointer)
+
+
+BY_LIMIT: dict[str, tuple[dict[str, object], dict[str, Any]]] = {
+    "margin": ({"margin": 0.0}, row("memory_bandwidth", {"bytes_per_second": 3.36e12})),
+    "memory margin": ({"memory_margin": 0.0}, row("device_memory", {"total_bytes": int(80.5 * 2**30)})),
+    "clock": (
+        {"clock_ahead_seconds": 60},
+        row("device_memory", {"total_bytes": TOTAL}, measured_at="2026-11-29T12:02:00Z"),
+    ),
+    "memory": ({"least_memory": 0.99}, row("device_memory", {"total_bytes": 80_000_000_000})),
+    "bandwidth": ({"least_bandwidth": 0.7}, row("memory_bandwidth", {"bytes_per_second": 2e12})),
+    "gather": ({"least_gather": 0.7}, row("memory_bandwidth", {"bytes_per_second": 2e12, "access": "gather"})),
+    "matmul": ({"least_matmul": 0.9}, row("matmul_rate", {"flops_per_second": 8e14, "dtype": "bf16"})),
+    "pool": ({"least_pool_bytes": 2**40}, row("engine_capacity", {"kv_cache_bytes": 2**35}, LLAMA)),
+    "mixed": (
+        {"least_mixed_bits": 8},
+        row("decode_step", {"seconds": 0.0015}, {**LLAMA, "weight_dtype": "q4_k_m"}),
+    ),
+    "guesses": (
+        {"most_guessed_tokens": 1},
+        row("decode_step", {"seconds": 0.001}, {**LLAMA, "speculative_method": "eagle"}),
+    ),
+    "cache speed": ({"cache_speed": 1.0}, row("all_reduce", {"bytes": 2**20, "ranks": 8, "seconds": 1e-7})),
+    "slow steps": ({"slow_seconds": 0.01, "slow_read": 0.9}, row("decode_step", {"seconds": 0.02}, LLAMA)),
+    "slow prefills": (
+        {"slow_seconds": 0.01, "slow_work": 0.9},
+        row("prefill", {"seconds": 0.5}, {**LLAMA, "prompt_tokens": 8192}),
+    ),
+    "cache rate": ({"cache_rate": Window(0.98, 1.0)}, row("kv_allocation", {"bytes_per_token": 530_000}, LLAMA)),
+    "pool rate": (
+        {"pool_rate": Window(0.98, 1.0)},
+        row("engine_capacity", {"kv_cache_bytes": 530_000_000, "kv_capacity_tokens": 1000}, LLAMA),
+    ),
+    "slope": (
+        {"slope": Window(0.999, 1.001)},
+        row("kv_allocation", {"bytes_per_token": 530_000, "tokens": [0, 10], "bytes": [0, 5_242_880]}, LLAMA),
+    ),
+    "other unit": (
+        {"other_unit": dict.fromkeys(("memory", "bandwidth", "matmul"), Window(0.9, 8))},
+        row("memory_bandwidth", {"bytes_per_second": 3e12}),
+    ),
+}
+
+
+@pytest.mark.parametrize("limits, measured", list(BY_LIMIT.values()), ids=list(BY_LIMIT))
+def test_what_may_be_believed_stands_in_the_catalog(limits: dict[str, object], measured: dict[str, Any]) -> None:
+    held: Any = Held(**limits)
+
+    assert judged(measured).verdict is Verdict.ACCEPTED
+    assert judge(measured, NOW, Lookups(held)).verdict is Verdict.QUARANTINED
+
+
+def test_a_catalog_without_limits_believes_nothing_yet_and_says_what_to_do() -> None:
+    before: Any = Held()
+
+    found = judge(row("device_memory", {"total_bytes": TOTAL}), NOW, Lookups(before))
+
+    assert (found.verdict, found.gpu_id) == (Verdict.UNMATCHED, H100)
+    assert "catalog load" in (found.detail or "")
 
 
 def test_the_reason_names_the_unit_that_was_perhaps_meant() -> None:
@@ -220,6 +325,22 @@ def test_a_batch_whose_cache_exceeds_the_memory_did_not_pass() -> None:
     )
 
 
+@pytest.mark.parametrize("setup", [{}, {"context_tokens": 4096, "shared_prefix_tokens": 4096}])
+def test_no_sequence_takes_less_than_a_token_however_much_it_shares(setup: dict[str, Any]) -> None:
+    assert verdict("batch_ceiling", {"passed_sequences": 100_000}, {**LLAMA, **setup}) is Verdict.ACCEPTED
+    assert verdict("batch_ceiling", {"passed_sequences": 1_000_000}, {**LLAMA, **setup}) is Verdict.QUARANTINED
+
+
+@pytest.mark.parametrize("name", ["decode_context_parallel", "attention_data_parallel"])
+def test_a_cache_that_is_split_beside_its_heads_is_bound_by_the_device_too(name: str) -> None:
+    setup = {**LLAMA, "tensor_parallel": 2, name: 2}
+
+    assert verdict("kv_allocation", {"bytes_per_token": 131_072}, setup) is Verdict.ACCEPTED
+    assert verdict("kv_allocation", {"bytes_per_token": 1e12}, setup) is Verdict.QUARANTINED
+    assert verdict("engine_capacity", {"kv_capacity_tokens": 500_000}, setup) is Verdict.ACCEPTED
+    assert verdict("engine_capacity", {"kv_capacity_tokens": 1_000_000}, setup) is Verdict.QUARANTINED
+
+
 def test_an_engines_parts_fit_the_device() -> None:
     parts = {"kv_capacity_tokens": 112_000, "kv_cache_bytes": 112_000 * 524_288, "weight_bytes": 13_476_831_232}
 
@@ -257,6 +378,28 @@ def test_a_step_that_guesses_tokens_may_be_faster() -> None:
     assert step(0.001, **LLAMA, speculative_method="eagle") is Verdict.ACCEPTED
 
 
+@pytest.mark.parametrize("setup", [{"speculative_method": "eagle"}, {"draft_model": "llama-2-7b"}])
+def test_no_step_that_guesses_is_a_thousand_times_as_fast(setup: dict[str, Any]) -> None:
+    assert step(1e-6, **LLAMA, **setup) is Verdict.QUARANTINED
+
+
+def test_a_step_of_a_file_of_mixed_widths_reads_a_bit_a_parameter_at_least() -> None:
+    mixed = {**LLAMA, "weight_dtype": "q4_k_m"}
+
+    assert step(1e-6, **mixed) is Verdict.QUARANTINED
+    assert step(0.0013, **mixed) is Verdict.ACCEPTED
+    # What is too slow for its least need not be for what it is.
+    assert step(100.0, **mixed) is Verdict.ACCEPTED
+
+
+@pytest.mark.parametrize("name", ["decode_context_parallel", "attention_data_parallel"])
+def test_ranks_that_share_sequences_read_a_part_of_their_cache(name: str) -> None:
+    busy = {**LLAMA, "tensor_parallel": 8, "batch_size": 256, "context_tokens": 4096}
+
+    assert step(0.006, **busy) is Verdict.QUARANTINED
+    assert step(0.006, **busy, **{name: 8}) is Verdict.ACCEPTED
+
+
 def test_a_large_batch_is_bound_by_arithmetic() -> None:
     assert step(0.02, **LLAMA, batch_size=4096) is Verdict.QUARANTINED
     assert step(0.08, **LLAMA, batch_size=4096) is Verdict.ACCEPTED
@@ -278,6 +421,8 @@ def test_a_prefill_multiplies_every_token_with_the_weights() -> None:
 def test_an_all_reduce_may_beat_its_links_but_not_the_memory() -> None:
     assert verdict("all_reduce", {"bytes": 2**28, "ranks": 8, "seconds": 0.001}) is Verdict.ACCEPTED
     assert verdict("all_reduce", {"bytes": 2**30, "ranks": 8, "seconds": 0.0001}) is Verdict.QUARANTINED
+    assert verdict("all_reduce", {"bytes": 2**20, "ranks": 8, "seconds": 1e-7}) is Verdict.ACCEPTED
+    assert verdict("all_reduce", {"bytes": 2**20, "ranks": 8, "seconds": 1e-9}) is Verdict.QUARANTINED
 
 
 @pytest.mark.parametrize(

@@ -105,8 +105,8 @@ def test_a_row_without_anything_to_compare_teaches_nothing(row: dict[str, Any]) 
 
 def test_a_card_without_a_listed_rate_has_no_step_to_compare() -> None:
     class Unlisted(Shelf):
-        def gpu(self, name: str) -> Gpu:  # type: ignore[override]  # the shelf's own is cached
-            return replace(SHELF.gpu(name), bandwidth_bytes_per_second=None)
+        def gpu(self, name: str, pointer: str = "/gpu") -> Gpu:  # type: ignore[override]  # the shelf's own is cached
+            return replace(SHELF.gpu(name, pointer), bandwidth_bytes_per_second=None)
 
     for row in (step_row(1, 0.1), rate_row(1, "memory_bandwidth", bytes_per_second=2e12)):
         assert observe(row, Unlisted()) is None

@@ -44,6 +44,14 @@ def test_what_a_command_says_is_checked_like_fields() -> None:
     assert judged(impossible)[0] is Verdict.QUARANTINED
 
 
+@pytest.mark.parametrize("count, found", [(1, Verdict.QUARANTINED), (2, Verdict.ACCEPTED)])
+def test_what_a_command_splits_over_is_held_against_the_count_of_devices(count: int, found: Verdict) -> None:
+    row = commanded(f"{COMMAND} --tensor-parallel-size 2")
+    row = {**row, "gpu": {**row["gpu"], "count": count}, "values": {"kv_cache_bytes": 40 * GIB}}
+
+    assert judged(row)[0] is found
+
+
 @pytest.mark.parametrize(
     "command, words",
     [

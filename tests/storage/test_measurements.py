@@ -22,7 +22,7 @@ from service.storage.snapshot import Snapshot, SnapshotKeeper
 from service.storage.tables import Measurement, MeasurementProbe
 from service.storage.uploads import Budget, OverBudgetError, StaleCatalogError, Upload, new_row
 from tests.api.desk import card
-from tests.api.probing import fill, row, unmatched_row
+from tests.api.probing import fill, impossible_row, row, unmatched_row
 
 ENOUGH = Budget(10**9, 10**12)
 
@@ -131,6 +131,28 @@ def test_old_verdicts_do_not_hide_a_row_from_a_filter(
     assert len(find_measurements(sessions, asked, 9, None)) == 2
 
 
+def test_a_database_of_before_is_told_what_may_be_believed_by_a_load(
+    store: MeasurementStore, sessions: sessionmaker[Session], catalog: Snapshot
+) -> None:
+    known = dict(catalog.facts(CatalogKind.ENGINE, "none"))
+    put(sessions, {name: block for name, block in known.items() if name != "measurements"})
+    before = newest(sessions)
+    store.add(upload(before, row(), impossible_row()), before)
+    assert by_verdict(sessions) == {"unmatched": 2}
+
+    put(sessions, known)
+    loaded = newest(sessions)
+    mark(sessions, loaded)
+
+    assert settle_some(sessions, loaded, seconds=10)
+    assert by_verdict(sessions) == {"accepted": 1, "quarantined": 1}
+
+
+def put(sessions: sessionmaker[Session], textbook: dict[str, Any]) -> None:
+    with write_session(sessions) as session:
+        apply_changes(session, [Change(CatalogKind.ENGINE, "none", textbook)], "tests", "files", "limits")
+
+
 def test_another_process_that_moved_on_settles_for_all(
     store: MeasurementStore, sessions: sessionmaker[Session], catalog: Snapshot
 ) -> None:
@@ -202,3 +224,19 @@ def test_a_repeat_writes_no_row(store: MeasurementStore, sessions: sessionmaker[
 
     assert (first, list(again)) == ({}, [UUID(sent["id"])])
     assert by_verdict(sessions) == {"accepted": 1}
+
+
+def test_of_rows_that_arrive_twice_at_once_only_the_new_ones_are_counted(
+    store: MeasurementStore, sessions: sessionmaker[Session], catalog: Snapshot
+) -> None:
+    first, second, third = row(), unmatched_row(), row()
+    store.add(upload(catalog, first, second), catalog)
+
+    # Judged as new, since nobody had stored them when it was looked.
+    late = store.add(upload(catalog, third, second, first), catalog)
+
+    assert set(late) == {UUID(first["id"]), UUID(second["id"])}
+    with sessions() as session:
+        probe = session.scalars(select(MeasurementProbe)).one()
+        assert (probe.accepted, probe.unmatched, probe.quarantined) == (2, 1, 0)
+    assert by_verdict(sessions) == {"accepted": 2, "unmatched": 1}

@@ -125,6 +125,7 @@ def test_the_access_log_is_readable_on_a_console(stream: io.StringIO) -> None:
 
     assert "http_request" in stream.getvalue()
     assert "status=200" in stream.getvalue()
+    assert stream.getvalue().split()[0].endswith("Z")
 
 
 def test_there_is_no_access_log_above_its_level() -> None:

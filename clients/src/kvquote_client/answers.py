@@ -25,11 +25,20 @@ class AnsweredModel(Answer):
 
 @dataclass(frozen=True)
 class AnsweredGpu(Answer):
-    """The GPU that was quoted, and how many of it."""
+    """The GPU that was quoted, of several kinds the one that fills first, and how many GPUs there are."""
 
     id: str
     name: str
     count: int
+    revision: int
+
+
+@dataclass(frozen=True)
+class ListedGpu(Answer):
+    """One of the cards that were listed."""
+
+    id: str
+    name: str
     revision: int
 
 
@@ -63,6 +72,7 @@ class Quoted(Answer):
     command: UnderstoodCommand | None
     model: AnsweredModel
     gpu: AnsweredGpu | None
+    gpus: tuple[ListedGpu, ...] | None
     engine: AnsweredEngine
     fits: bool
     assumptions: tuple[str, ...]

@@ -110,6 +110,14 @@ class AnsweredGpu(AnswerSchema):
     revision = whole("Catalog revision of the entry.")
 
 
+class ListedGpu(AnswerSchema):
+    """One of the cards that a question lists."""
+
+    id = text("Slug.")
+    name = text("As its maker writes it.")
+    revision = whole("Catalog revision of the entry.")
+
+
 class AnsweredEngine(AnswerSchema):
     """The engine that the answer is about."""
 
@@ -184,6 +192,14 @@ def taken() -> fields.Dict:
     )
 
 
+_GPU = "The GPUs, of several kinds the one that fills first; null where only memory was given."
+
+
 def gpu() -> fields.Nested:
     """The GPUs, if any are known."""
-    return part(AnsweredGpu(), "The GPUs; null where only memory_bytes was given.", null=True)
+    return part(AnsweredGpu(), _GPU, null=True)
+
+
+def gpus() -> fields.List[Any]:
+    """The cards, where the question lists them."""
+    return rows(ListedGpu(), "Each card in the order of the question's gpus; null where it lists none.", null=True)

@@ -24,7 +24,7 @@ Given = TypeVar("Given")
 _whole_number = re.compile(r"-?[0-9]+").fullmatch
 _number = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?").fullmatch
 _plain_lines = re.compile(r"[\x20-\x7e\t\n\r]*").fullmatch
-_moment = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII).fullmatch
+_moment = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII).fullmatch
 # An offset whose + an address turned into a space.
 _lost_plus = re.compile(r"\S{19,26} \d\d:\d\d", re.ASCII).fullmatch
 # Invisible or not text: controls, formats (zero-width, direction), surrogates, private use, unassigned.
@@ -286,7 +286,7 @@ class Document(AskedField):
 
 
 class Moment(AskedField):
-    """A time with an offset (RFC 3339); kept in UTC."""
+    """A time with an offset (RFC 3339); kept in UTC, to the microsecond."""
 
     def read(self, value: object) -> str:
         """Refuses times without an offset, leap seconds, and times outside the calendar once in UTC."""

@@ -12,6 +12,7 @@ from service.api.schemas.answer_parts import (
     command,
     flag,
     gpu,
+    gpus,
     number,
     part,
     question,
@@ -111,6 +112,7 @@ class FitAnswer(AnswerSchema):
     taken = taken()
     model = part(AnsweredModel(), "The model.")
     gpu = gpu()
+    gpus = gpus()
     engine = part(AnsweredEngine(), "The engine.")
     fits = flag("At least batch_size sequences of context_tokens fit, and the engine would start.")
     max_sequences = whole("What memory holds in the whole deployment.")

@@ -18,28 +18,10 @@ from service.api.schemas.fields import (
 )
 from service.api.schemas.question import TrafficQuestion
 from service.domain.errors import nearest
+from service.domain.private_words import holds_secret, is_place, private_in_command
 
 MOST_SAMPLES = 200
 _EXACT = limits.MAX_EXACT_INTEGER
-# Absolute, relative and home paths, drives and URLs, wherever in a text they begin; a hub id is none of them.
-_leaks = re.compile(r"(?:^|[\s=\"',:])(?:~|\.{1,2})?/\S|(?:^|[\s=\"'])[A-Za-z]:\\|\\\\|://").search
-
-
-# A variable or a flag that hands over a secret, or a token by its form; `--tokenizer` and `--max-tokens` are none.
-_secrets = re.compile(
-    r"(?:^|[\s\"'=])(?:\w*_)?(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD)=(?=[^\s\"'])"
-    r"|(?:^|[\s\"',])-{1,2}(?:[\w-]*[-_])?(?:api[-_]key|hf[-_]token|auth[-_]token|password|secret)(?![\w-])"
-    r"|(?<!\w)(?:hf_[^\W_]{16}|sk-\w{16}|kvq_\w{8})",
-    re.ASCII,
-).search
-# What an engine listens on or joins, but for the addresses that every machine has.
-_EVERYBODY_S = r"(?!(?:0\.0\.0\.0|127\.0\.0\.1|localhost|\[?::1?\]?)(?::\d+)?(?:[\s\"',]|$))"
-_hosts = re.compile(
-    rf"(?:^|[\s\"',])--?(?!no-)(?:[\w-]*[-_])?(?:host|hostname|addr|address|ips?|rpc)[\s=\"',]+{_EVERYBODY_S}[^\s\"',-]"
-    rf"|(?:^|[\s\"'=])\w*(?:HOST|HOSTNAME|ADDR|_IP)={_EVERYBODY_S}[^\s\"']"
-    r"|(?<![\w.])(?!0\.0\.0\.0|127\.0\.0\.1)\d{1,3}(?:\.\d{1,3}){3}(?![\w.])",
-    re.ASCII,
-).search
 
 
 class Uuid(AskedField):
@@ -59,13 +41,15 @@ class Uuid(AskedField):
 
 
 class Word(Name):
-    """A short text that names no machine: no path and no address."""
+    """A short text that names no machine and hands over no secret: no path, no address and no key."""
 
     def read(self, value: object) -> str:
-        """Refuses what looks like a path or a URL besides what no name may hold."""
+        """Refuses what looks like a path, a URL or a key besides what no name may hold."""
         text = super().read(value)
-        if _leaks(text):
+        if is_place(text):
             raise MisreadError("looks like a path or an address, which is not kept")
+        if holds_secret(text):
+            raise MisreadError("looks like a key, a token or a password, which is not kept")
         return text
 
 
@@ -77,12 +61,9 @@ class PlainCommand(CommandLine):
     def read(self, value: object) -> str:
         """Refuses one that does."""
         text = super().read(value)
-        if _leaks(text):
-            raise MisreadError("names a path or an address, which is not kept: give its settings by name")
-        if _secrets(text):
-            raise MisreadError("holds a key, a token or a password, which is not kept: leave it out")
-        if _hosts(text):
-            raise MisreadError("names a machine, which is not kept: leave its flag out")
+        private = private_in_command(text)
+        if private is not None:
+            raise MisreadError(private)
         return text
 
 
@@ -195,22 +176,36 @@ class Group(AskedField):
 
 
 class SetupConfig(AskedField):
-    """A published config.json, without the folder that it was loaded from."""
+    """A published config.json, without the folder that it was loaded from, paths and secrets, however deep."""
 
     _document = TrafficQuestion().fields["config"]
 
     def read(self, value: object) -> dict[str, object]:
         """Takes plain JSON."""
         config: dict[str, object] = self._document.read(value)  # type: ignore[attr-defined]  # an AskedField
-        return {name: inner for name, inner in config.items() if name != "_name_or_path" and not _is_path(inner)}
+        return _public(config)
 
     def described(self) -> Properties:
         """An open object."""
         return {"type": "object", "additionalProperties": True}
 
 
-def _is_path(value: object) -> bool:
-    return isinstance(value, str) and _leaks(value) is not None
+def _public(config: Mapping[str, object]) -> dict[str, object]:
+    """The same without what would tell whose it is; shapes are numbers and short words, which stay."""
+    kept = {name: inner for name, inner in config.items() if name != "_name_or_path" and not _is_private(inner)}
+    return {name: _public_inside(inner) for name, inner in kept.items()}
+
+
+def _public_inside(value: object) -> object:
+    if isinstance(value, dict):
+        return _public(value)
+    if isinstance(value, list):
+        return [_public_inside(inner) for inner in value if not _is_private(inner)]
+    return value
+
+
+def _is_private(value: object) -> bool:
+    return isinstance(value, str) and (is_place(value) or holds_secret(value))
 
 
 def nullable(described: Properties) -> Properties:

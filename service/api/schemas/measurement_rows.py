@@ -11,7 +11,17 @@ from typing import Any, NamedTuple
 
 from service.api import limits
 from service.api.limits import Span
-from service.api.schemas.fields import AskedField, Choice, Flag, MisreadError, Moment, Name, Properties, WholeNumber
+from service.api.schemas.fields import (
+    AskedField,
+    Choice,
+    Flag,
+    ListOf,
+    MisreadError,
+    Moment,
+    Name,
+    Properties,
+    WholeNumber,
+)
 from service.api.schemas.measurement_fields import (
     AMOUNT,
     ANY_NUMBER,
@@ -103,7 +113,10 @@ def _setup() -> Group:
     """The names of a question; its texts without paths, its config without the folder it came from."""
     fields = {name: field for name, field in TrafficQuestion().fields.items() if isinstance(field, AskedField)}
     texts = {name: WORD for name, field in fields.items() if type(field) is Name}
-    return Group({**fields, **texts, "command": PlainCommand(), "config": SetupConfig()})
+    lists = {
+        name: ListOf(WORD) for name, field in fields.items() if type(field) is ListOf and type(field.entry) is Name
+    }
+    return Group({**fields, **texts, **lists, "command": PlainCommand(), "config": SetupConfig()})
 
 
 SETUP = _setup()
@@ -117,7 +130,11 @@ _PARTS: Mapping[str, AskedField] = {
     "setup": SETUP,
     "samples": Samples(),
 }
+# What rows of one upload mostly share, as objects and as texts.
 _REPEATED = frozenset({"gpu", "software", "setup"})
+_REPEATED_TEXTS = frozenset({"probe_id", "kind", "measured_at"})
+_READ_APART = frozenset({"id", "values"})
+_WAYS = {kind: tuple(frozenset(way) for way in ways) for kind, ways in KINDS.items()}
 _REQUIRED = ("id", "probe_id", "kind", "measured_at", "values")
 
 
@@ -129,22 +146,26 @@ class ReadRow(NamedTuple):
     faults: list[Fault]
 
 
-def read_row(
-    given: object, most_faults: int, oldest: datetime | None = None, seen: dict[tuple[str, str], Any] | None = None
-) -> ReadRow:
+class Seen(dict[str, dict[str, Any]]):
+    """What parts were read as, by name: rows of one upload mostly come from the same few devices and programs."""
+
+    def __init__(self) -> None:
+        super().__init__({name: {} for name in _REPEATED | _REPEATED_TEXTS})
+
+
+def read_row(given: object, most_faults: int, oldest: datetime | None = None, seen: Seen | None = None) -> ReadRow:
     """Read one row; stops at `most_faults` faults. Measurements from before `oldest` are refused.
 
-    `seen` holds what parts were read as: rows of one upload mostly come from the same few devices and programs.
+    `seen` is shared by the rows of an upload.
     """
     if type(given) is not dict:
         return ReadRow(None, None, [Fault("", "A row must be a JSON object.")])
     content: dict[str, Any] = {}
     faults: list[Fault] = []
-    seen = {} if seen is None else seen
     # The id first, so that a refusal can name the row.
-    for name in ("id", *(name for name in given if name != "id")):
-        if name != "values" and given.get(name) is not None and len(faults) < most_faults:
-            _read_part(name, given[name], content, faults, seen)
+    if given.get("id") is not None:
+        _read_part("id", given["id"], content, faults)
+    _read_parts(given, content, faults, most_faults, Seen() if seen is None else seen)
     faults += [Fault(f"/{name}", f"{name} is required.") for name in _REQUIRED if given.get(name) is None]
     if len(faults) < most_faults and given.get("values") is not None:
         _read_values(given["values"], content, faults, most_faults)
@@ -153,25 +174,38 @@ def read_row(
     return ReadRow(content.get("id"), None if faults else content, faults[:most_faults])
 
 
-def _read_part(
-    name: str, value: object, content: dict[str, Any], faults: list[Fault], seen: dict[tuple[str, str], Any]
+def _read_parts(
+    given: Mapping[str, Any], content: dict[str, Any], faults: list[Fault], most_faults: int, seen: Seen
 ) -> None:
-    # Unlike equality, what Python shows of a value tells 1 from true and from 1.0.
-    key = (name, repr(value)) if name in _REPEATED else None
-    if key is not None and key in seen:
-        content[name] = seen[key]
-        return
+    for name, value in given.items():
+        if value is None or name in _READ_APART or len(faults) >= most_faults:
+            continue
+        known = seen.get(name)
+        if known is None or (type(value) is not str and name in _REPEATED_TEXTS):
+            _read_part(name, value, content, faults)
+            continue
+        # Unlike equality, what Python shows of an object tells 1 from true and from 1.0; a text shows as a quoted one.
+        key = value if name in _REPEATED_TEXTS else repr(value)
+        found = known.get(key)
+        if found is not None:
+            content[name] = found
+        elif _read_part(name, value, content, faults):
+            known[key] = content[name]
+
+
+def _read_part(name: str, value: object, content: dict[str, Any], faults: list[Fault]) -> bool:
+    """Read a part by its field; whether it could be."""
     field = _PARTS.get(name)
     if field is None:
         shown = name[: limits.POINTER_CHARACTERS]
         faults.append(Fault(step(name), f"A row has no {shown!r}; nothing that names a machine is kept."))
-        return
+        return False
     try:
         content[name] = field.read(value)
-        if key is not None:
-            seen[key] = content[name]
     except MisreadError as error:
         faults.append(_fault(f"/{name}{error.at}", error))
+        return False
+    return True
 
 
 def _fault(pointer: str, error: MisreadError) -> Fault:
@@ -203,12 +237,14 @@ def _read_values(given: object, content: dict[str, Any], faults: list[Fault], mo
 
 def _insufficient(kind: str, values: Mapping[str, Any]) -> list[Fault]:
     """What the values lack of their kind, or contradict in it."""
-    ways = KINDS.get(kind, ())
-    if ways and not any(all(name in values for name in way) for way in ways):
-        needed = " or ".join(" and ".join(way) for way in ways)
+    ways = _WAYS.get(kind, ())
+    if ways and not any(way <= values.keys() for way in ways):
+        needed = " or ".join(" and ".join(way) for way in KINDS[kind])
         return [Fault("/values", f"{kind} needs {needed}.")]
+    if kind != "batch_ceiling":
+        return []
     passed, failed = values.get("passed_sequences"), values.get("failed_sequences")
-    if kind == "batch_ceiling" and failed is not None and passed is not None and failed <= passed:
+    if failed is not None and passed is not None and failed <= passed:
         return [Fault("/values/failed_sequences", "failed_sequences must be above passed_sequences.")]
     return []
 

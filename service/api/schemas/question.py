@@ -64,8 +64,13 @@ class Question(ClosedSchema):
     model = _name("Slug, Hugging Face id or alias. Required unless config is given or command names one.", "llama-2-7b")
     config = Document(metadata=_about("A published config.json, answered without being stored.", None))
     assume = _choice(["decoder"], "Take an unknown family with a standard decoder's fields as one, with a warning.")
-    gpu = _name("Slug, alias or what the driver reports. Required unless memory_bytes is given.", "a100-sxm-80gb")
+    gpu = _name("Slug, alias or what the driver reports. Required unless gpus or memory is given.", "a100-sxm-80gb")
     gpu_count = _count("gpu_count", "Default: tensor × pipeline × data parallel, whose product it must equal.", 1)
+    gpus = _list(
+        Name(),
+        "Each card by its name, in the order the engine numbers them, instead of gpu and gpu_count. Cards of several"
+        " kinds: llama.cpp alone.",
+    )
     context_tokens = _count("context_tokens", "What one sequence holds, prompt and output together.", 4096)
     context_limit_tokens = _count(
         "context_limit_tokens", "The longest sequence the engine is started for, at least context_tokens."
@@ -104,6 +109,10 @@ class Question(ClosedSchema):
     sampler_backend = _name("Default: the engine's.")
     encoder_budget_tokens = _count("encoder_budget_tokens", "Tokens of images or audio in one step.")
     memory_bytes = _count("memory_bytes", "Per GPU; overrides the catalog's.", 80_000_000_000)
+    gpus_memory_bytes = _list(
+        WholeNumber(limits.SPANS["gpus_memory_bytes"]),
+        "Memory of each GPU, in the order of gpus; overrides the catalog's.",
+    )
     memory_basis = _choice(
         ["visible", "advertised"],
         "Which memory memory_bytes or the catalog's means. Default: advertised for engine none.",

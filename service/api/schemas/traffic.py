@@ -10,6 +10,7 @@ from service.api.schemas.answer_parts import (
     command,
     flag,
     gpu,
+    gpus,
     number,
     part,
     question,
@@ -138,6 +139,7 @@ class TrafficAnswer(AnswerSchema):
     taken = taken()
     model = part(AnsweredModel(), "The model.")
     gpu = gpu()
+    gpus = gpus()
     engine = part(AnsweredEngine(), "The engine.")
     batch_size = whole("Sequences per replica.", least=1)
     context_tokens = whole("What each holds.", least=1)

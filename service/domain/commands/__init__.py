@@ -1,22 +1,29 @@
 """Engines' command lines: read as their own parsers read them, and said in the words of a question.
 
-`hear` is for a question with a `command`, `understand` for settings that an engine prints in its log.
+`hear` is for a question with a `command`, `understand` for settings that an engine prints in its log. What reads them
+is imported when the first one is: most questions have none, and it takes a third of Flask's time to import.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from service.domain.commands.asking import Heard, hear
-from service.domain.commands.meaning import Meaning, Understood
-from service.domain.commands.settling import settle
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from service.domain.commands.asking import Heard
+    from service.domain.commands.meaning import Understood
     from service.domain.engines import ServingEngine
+    from service.domain.question import Catalog
 
-__all__ = ["Heard", "Understood", "hear", "understand"]
+__all__ = ["hear", "understand"]
+
+
+def hear(asked: Mapping[str, Any], catalog: Catalog) -> Heard:
+    """Read the command of a question; raises QuoteError at `/command` for whatever is not understood or contradicts."""
+    from service.domain.commands.asking import heard  # noqa: PLC0415
+
+    return heard(asked, catalog)
 
 
 def understand(engine: ServingEngine, given: Mapping[str, Any], version: str | None = None) -> Understood:
@@ -26,6 +33,9 @@ def understand(engine: ServingEngine, given: Mapping[str, Any], version: str | N
     are in `wrong`. `settings` has names of the question; `model` is as printed, and `_dtype` and `_quantization` are
     left, which mean something only beside what the checkpoint is stored in (`models.settle_weights`).
     """
+    from service.domain.commands.meaning import Meaning  # noqa: PLC0415
+    from service.domain.commands.settling import settle  # noqa: PLC0415
+
     table = engine.flags
     meaning = Meaning(table, engine.takes, engine.name)
     for word, value in given.items():

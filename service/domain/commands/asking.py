@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from service.domain.commands.agreement import check_agreement
 from service.domain.commands.meaning import POINTER, Meaning, Understood, merged
 from service.domain.commands.models import found_model, own_format, settle_weights
+from service.domain.commands.placing import with_chosen
 from service.domain.commands.programs import Started, started
 from service.domain.commands.repositories import check_file, file_format, put_file_format
 from service.domain.commands.settling import check_devices, settle
@@ -25,13 +26,16 @@ if TYPE_CHECKING:
 _STARTS_FOR_ITS_MODEL = frozenset({"vllm", "sglang"})
 """Engines that start for the model's longest sequence where nothing says how long."""
 _SHOWN = 60
+_LONG_DASHES = ("\N{EN DASH}", "\N{EM DASH}", "\N{MINUS SIGN}")
+"""What word processors and web pages make of hyphens."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
     """A question after its command was read: `asked` has all names but `command`, `taken` the source of those it set.
 
-    `said` is what the answer shows of it, `said_by` the flag of each name.
+    `said` is what the answer shows of it, `said_by` the flag of each name. `fitted` is the flag that leaves the longest
+    sequence to what memory holds, empty where none does; `longer` says that it may be longer than the model's own.
     """
 
     text: str
@@ -41,14 +45,29 @@ class Heard:
     said_by: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    fitted: str = ""
+    longer: bool = False
+
+    def with_limit(self, tokens: int, note: str) -> Heard:
+        """The same with the longest sequence that memory holds, as the command has the engine choose it."""
+        name = "context_limit_tokens"
+        return replace(
+            self,
+            asked={**self.asked, name: tokens},
+            taken={**self.taken, name: "command"},
+            said={**self.said, "set": dict(sorted({**self.said["set"], name: tokens}.items()))},
+            said_by={**self.said_by, name: self.fitted},
+            notes=(*self.notes, note),
+            fitted="",
+        )
 
     def pointed(self, error: QuoteError) -> QuoteError:
         """A refusal of the answer with names that the command set pointing at it."""
         return merged(error, self.said_by)
 
 
-def hear(asked: Mapping[str, Any], catalog: Catalog) -> Heard:
-    """Read the command of a question; raises QuoteError at `/command` for whatever is not understood or contradicts."""
+def heard(asked: Mapping[str, Any], catalog: Catalog) -> Heard:
+    """What `hear` of the package answers."""
     text = str(asked["command"])
     beside = {name: value for name, value in asked.items() if name != "command"}
     start = started(text, beside.get("engine"))
@@ -83,6 +102,17 @@ def _instead(start: Started, catalog: Catalog) -> str:
     return f" It runs llama.cpp: ask for engine llama.cpp{said}."
 
 
+def _not_known(part: str) -> str:
+    what = "the value" if part.startswith("<") else "what the shell would put"
+    return f"{part[:_SHOWN]} is not known here: write {what} in its place."
+
+
+def _stray(word: str, beside: str) -> str:
+    if word.startswith(_LONG_DASHES):
+        return f"{word[:_SHOWN]!r} begins with a long dash, which no program reads as a hyphen: write it with - or --."
+    return f"{word[:_SHOWN]!r} belongs to no flag{beside}: is a quote missing, or a flag before it?"
+
+
 class _Hearing:
     """One command on its way to a question."""
 
@@ -103,8 +133,9 @@ class _Hearing:
         others = self._read()
         found.check()
         word = self._model_word(others)
-        settle(found, self.engine, self.version)
+        settle(found, self.engine, self.version, self.beside)
         check_devices(found, self.start, self.beside)
+        self.beside = with_chosen(found, self.beside, self.start.visible_gpus)
         self._see_devices()
         named = self._model(word)
         if named is not None:
@@ -156,7 +187,7 @@ class _Hearing:
         for part in self.unknown:
             if any(part in value for value in values):
                 found.wrong = [fault for fault in found.wrong if part not in fault.detail]
-                found.fail(f"{part[:_SHOWN]} is not known here: write what the shell would put in its place.")
+                found.fail(_not_known(part))
 
     def _model_word(self, others: list[str]) -> str | None:
         """The model as the command names it, by a flag or alone."""
@@ -164,14 +195,13 @@ class _Hearing:
         word: str | None = found.take("model")
         others = [other.strip() for other in others if other.strip()]
         spelling = found.said_by.pop("model", "the model")
+        unknown = [part for part in self.unknown if any(part in other for other in (*others, word or ""))]
+        for part in unknown:
+            found.fail(_not_known(part))
         strays = others if not self.engine.flags.style.positional else [w for w in others[:1] if word not in {None, w}]
-        for stray in (*strays, *others[1:])[:1]:
-            named = f" beside {spelling} {word[:_SHOWN]}" if word else ""
-            found.fail(f"{stray[:_SHOWN]!r} belongs to no flag{named}: is a quote missing, or a flag before it?")
+        for stray in () if unknown else (*strays, *others[1:])[:1]:
+            found.fail(_stray(stray, f" beside {spelling} {word[:_SHOWN]}" if word else ""))
         word = word or (others[0] if others else None)
-        for part in self.unknown:
-            if word and part in word:
-                found.fail(f"{part[:_SHOWN]} is not known here: write what the shell would put in its place.")
         known = bool({"model", "config"} & self.beside.keys()) or "_repository" in found.settings
         if word is None and not known:
             found.fail(f"{start.program} is given no model: name one in the command, or give model beside it.")
@@ -239,18 +269,28 @@ class _Hearing:
             "set": {name: settings[name] for name in sorted(settings) if name != "engine"},
         }
         said_by = {name: flag for name, flag in found.said_by.items() if name in taken}
-        return Heard(self.text, asked, taken, said, said_by, tuple(found.notes), tuple(found.warnings))
+        notes, warnings = tuple(found.notes), tuple(found.warnings)
+        return Heard(self.text, asked, taken, said, said_by, notes, warnings, found.fitted, self._is_longer())
+
+    def _is_longer(self) -> bool:
+        """Whether a variable lets the engine start for more than the model's own length."""
+        word = self.start.variables.get(self.engine.flags.longer or "")
+        return word is not None and not word.expanded and word.text.strip().casefold() in {"1", "true", "yes", "on"}
 
     def _derive_lengths(self, asked: dict[str, Any], taken: dict[str, str], named: NamedModel | None) -> None:
-        """What follows for the lengths: sequences as long as the limit, a limit as long as the model's own."""
+        """What follows for the lengths where the command names none: the model's own, shared by slots.
+
+        A length that it does name is the longest sequence, which a question without a context asks for by itself.
+        """
         own, context = (named.model.context_tokens if named else None), asked.get("context_tokens")
         slots = asked.get("parallel_slots", 1)
-        if "context_limit_tokens" in asked:
-            if context is None:
-                asked["context_tokens"], taken["context_tokens"] = asked["context_limit_tokens"], "derived"
-        elif own and context is None and slots > 1:
+        if "context_limit_tokens" in asked or not own:
+            return
+        if context is None and slots > 1:
             asked["context_tokens"], taken["context_tokens"] = max(1, own // slots), "derived"
             self.found.notes.append(f"the model's own {own:,} tokens are shared by {slots} slots")
-        elif self.start.engine in _STARTS_FOR_ITS_MODEL and own and context and context < own:
+        elif self.start.engine in _STARTS_FOR_ITS_MODEL and context and context < own:
             asked["context_limit_tokens"], taken["context_limit_tokens"] = own, "derived"
-            self.found.notes.append(f"no longest sequence in the command: it starts for the model's own {own:,} tokens")
+            if not self.found.fitted:
+                note = f"no longest sequence in the command: it starts for the model's own {own:,} tokens"
+                self.found.notes.append(note)

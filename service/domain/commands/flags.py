@@ -26,8 +26,8 @@ class Flag:
 
     `name` is what it sets of a question (names with an underscore before them are the engine's own, and settled with
     others), `reads` how its value is read, `value` what a switch sets. Values in `nothing` leave the default, those in
-    `unmodelled` are refused for the reason there. Without a
-    name it is ignored, or refused where `why` says what is not modelled.
+    `unmodelled` are refused for the reason there, with those in `fitted` the engine takes what memory holds, from the
+    release `fitted_since` on. Without a name it is ignored, or refused where `why` says what is not modelled.
     """
 
     spellings: tuple[str, ...]
@@ -41,6 +41,8 @@ class Flag:
     why: str | None = None
     keys: Mapping[str, Flag] = field(default_factory=dict)
     variable: str | None = None
+    fitted: frozenset[str] = frozenset()
+    fitted_since: str = ""
 
     @property
     def negatives(self) -> tuple[str, ...]:
@@ -92,6 +94,8 @@ class FlagTable:
         self.variables = {flag.variable: flag for flag in self.flags if flag.variable}
         self.variables |= {row["variable"]: _row(row) for row in facts.get("variables", ())}
         self.harmless = tuple(facts.get("harmless_variables", ()))
+        self.longer: str | None = facts.get("longer_than_published", {}).get("variable")
+        """The variable without which it does not start for more than the model's own length; None where it does."""
         self.quantization: Mapping[str, Mapping[str, Any]] = facts.get("quantization", {})
         self.ollama = {row["variable"]: _row(row) for row in facts.get("ollama", ())}
         self.by_spelling = _by_spelling(self.flags)
@@ -165,6 +169,8 @@ def _row(row: Mapping[str, Any]) -> Flag:
             why=row.get("why"),
             keys={key: _row(inner) for key, inner in row.get("keys", {}).items()},
             variable=row.get("variable"),
+            fitted=frozenset(map(str, row.get("fitted", ()))),
+            fitted_since=str(row.get("fitted_since", "")),
         )
     except (TypeError, AttributeError) as error:
         raise CatalogFactError.at("/flags", f"A flag cannot be read: {error}.") from error

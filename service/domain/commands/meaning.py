@@ -39,6 +39,8 @@ class Understood:
     wrong: list[Fault] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    fitted: str = ""
+    """The flag that leaves the longest sequence to what memory holds; empty where none does."""
 
     def put(self, name: str, value: object, spelling: str) -> None:
         """Set a name; two flags that set it differently contradict each other."""
@@ -106,6 +108,8 @@ class Meaning:
         found = self.found
         if _is_nothing(flag, value) or (flag.name is None and flag.why is None and not flag.keys):
             found.ignore(spelling)
+        elif str(value).strip().casefold() in flag.fitted:
+            found.put("_fitted", flag.fitted_since, spelling)
         elif flag.unmodelled and (why := flag.unmodelled.get(str(value).strip().casefold())):
             found.refuse(f"{spelling} {_said(value)}is not modelled: {_way_out(why)}.")
         elif flag.reads == "keys":

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+
+from service.domain.commands.placing import settle_devices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -14,11 +17,14 @@ if TYPE_CHECKING:
     from service.domain.engines.vllm import VllmEngine
 
 
-def settle(found: Understood, engine: ServingEngine, version: str | None) -> None:
-    """Settle the engine's own names, all but those that need the model."""
+def settle(
+    found: Understood, engine: ServingEngine, version: str | None, beside: Mapping[str, Any] = MappingProxyType({})
+) -> None:
+    """Settle the engine's own names, all but those that need the model; `beside` are names that are given too."""
     settler = _SETTLERS.get(engine.name)
     if settler is not None:
         settler(found, engine, version)
+    _prompts(found, beside)
 
 
 def check_devices(found: Understood, start: Started, asked: Mapping[str, Any]) -> None:
@@ -54,6 +60,27 @@ def _sglang(found: Understood, engine: ServingEngine, version: str | None) -> No
     _experts(found)
 
 
+def _prompts(found: Understood, beside: Mapping[str, Any]) -> None:
+    """Prompts in chunks of so many tokens; of less than 1, in one pass however long they are.
+
+    The share of memory follows from the chunk where nobody gives it, and without one from a flag that has no name.
+    """
+    chunk = found.take("_chunk")
+    if chunk is None:
+        return
+    spelling, limit = found.said_by.pop("_chunk"), found.settings.get("context_limit_tokens")
+    if chunk > 0 or (limit and "memory_utilization" in {*found.settings, *beside}):
+        found.put("max_batched_tokens", chunk if chunk > 0 else limit, spelling)
+    elif "memory_utilization" in {*found.settings, *beside}:
+        found.ignore(spelling)
+        found.notes.append(f"{spelling} {chunk}: prompts are read in one pass; a prefill is timed in chunks")
+    else:
+        found.refuse(
+            f"{spelling} {chunk} leaves the share of memory to --max-prefill-tokens, which is not modelled: give"
+            " --mem-fraction-static too."
+        )
+
+
 def _tensorrt_llm(found: Understood, engine: ServingEngine, version: str | None) -> None:  # noqa: ARG001
     if found.take("_dp_attention"):
         ranks = found.settings.get("tensor_parallel", 1)
@@ -78,6 +105,7 @@ def _experts(found: Understood) -> None:
 def _vllm(found: Understood, engine: VllmEngine, version: str | None) -> None:
     _adapters(found, engine)
     _chunks(found, engine, version)
+    _fitted(found, engine, version)
     draft = found.take("_draft")
     if draft is None:
         return
@@ -86,6 +114,17 @@ def _vllm(found: Understood, engine: VllmEngine, version: str | None) -> None:
         found.fail(f"{spelling} names a drafter: say by which method it drafts, as speculative_config's method does.")
     else:
         found.ignore(spelling)
+
+
+def _fitted(found: Understood, engine: VllmEngine, version: str | None) -> None:
+    """A length that the engine chooses by what memory holds, where the release knows how to."""
+    since = found.take("_fitted")
+    if since is None:
+        return
+    spelling, release = found.said_by.pop("_fitted"), engine.release(version)
+    if release.release < engine.timeline.find(since):
+        found.fail(f"vLLM {release.name} needs a number for {spelling}; {since} was the first to choose one itself.")
+    found.fitted = spelling
 
 
 def _chunks(found: Understood, engine: VllmEngine, version: str | None) -> None:
@@ -126,7 +165,7 @@ def _llama_cpp(found: Understood, engine: LlamaCppEngine, version: str | None) -
         keys, values = keys or default, values or default
         found.put("kv_dtype", keys if keys == values else f"{keys}/{values}", spelling)
     _least_batch(found, rules.compute.ubatch_tokens)
-    _devices(found)
+    settle_devices(found)
     slots = found.settings.get("parallel_slots", 1)
     cells = found.settings.get("context_limit_tokens")
     if cells and slots > 1:
@@ -146,20 +185,6 @@ def _least_batch(found: Understood, default: int) -> None:
         found.settings["max_batched_tokens"], found.said_by["max_batched_tokens"] = batch, spelling
     else:
         found.ignore(spelling)
-
-
-def _devices(found: Understood) -> None:
-    """Layers are spread over the devices that are seen, over one where the model is not split."""
-    mode = found.take("_split")
-    if mode is None:
-        return
-    spelling = found.said_by.pop("_split")
-    if mode == "none":
-        found.put("gpu_count", 1, spelling)
-    elif mode == "layer":
-        found.ignore(spelling)
-    else:
-        found.refuse(f"{spelling} {mode!r} is not modelled: only layer and none are.")
 
 
 _SETTLERS: Mapping[str, Callable[[Understood, Any, str | None], None]] = {

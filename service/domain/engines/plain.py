@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from service.domain import measurement_limits
 from service.domain.engines.times import StepPolicy, step_policy
 from service.domain.errors import CatalogFactError, NotSupported
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from service.domain.catalog import Entry
     from service.domain.gpu import Gpu
+    from service.domain.measurement_limits import Limits
     from service.domain.model import Model
 
 __all__ = ["ENGINES", "PLAIN_TYPES", "EngineDefaults", "PlainEngine", "StepPolicy", "from_facts", "step_policy"]
@@ -36,7 +38,7 @@ class EngineDefaults(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlainEngine:
-    """The policy of engine `none`."""
+    """The policy of engine `none`; `limits` are what measurements are held to, None in a catalog of before."""
 
     name: str
     takes: frozenset[str]
@@ -44,6 +46,7 @@ class PlainEngine:
     memory_utilization: float
     reserve_bytes: int
     step: StepPolicy
+    limits: Limits | None = None
 
     def release_defaults(self, asked: Mapping[str, Any]) -> EngineDefaults:
         """The same whatever is asked; a textbook has no releases."""
@@ -74,6 +77,7 @@ def from_facts(entry: Entry) -> PlainEngine:
             memory_utilization=rules["memory_utilization"],
             reserve_bytes=rules["reserve_bytes"],
             step=step_policy(facts),
+            limits=measurement_limits.from_facts(facts["measurements"]) if "measurements" in facts else None,
         )
     except (KeyError, TypeError, IndexError, ValueError) as error:
         raise CatalogFactError.at("/facts", f"The engine {entry.id} cannot be read: {error}.") from error

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from service.domain import explain
-from service.domain.fit import capacity_of, fullest, loads_of, longest_context
+from service.domain.errors import ValidationError
+from service.domain.fit import capacity_of, loads_of, longest_context
+from service.domain.fit import sequences as counted
 from service.domain.holding import Holding
 from service.domain.levers import levers
+from service.domain.parallel import check_layout
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from service.domain.question import Catalog, Question
 
 _EXACT = "exact arithmetic of the stated inputs, nothing modelled"
@@ -24,7 +31,8 @@ class PlainHolding(Holding):
         """Find the rank that fills first."""
         self.question = question
         scenario = question.scenario
-        self.capacity = capacity = capacity_of(scenario)
+        self.loads = loads_of(scenario)
+        self.capacity = capacity = capacity_of(scenario, self.loads)
         self.held = capacity.context
         self.load = self.held.load
         self.sequences = self.running = self.held.sequences
@@ -32,14 +40,37 @@ class PlainHolding(Holding):
         self.capacity_tokens = capacity.capacity_tokens(scenario.limit_tokens)
         self.starts = capacity.starts
         self.pool_bytes = self.held.pool_bytes
-        self.longest_context = self.longest_limit = longest_context(loads_of(scenario), scenario.budget)
+
+    @cached_property
+    def longest_context(self) -> int | None:  # type: ignore[override]  # only /fit asks, and once
+        """The longest single sequence that every rank holds."""
+        return longest_context(self.loads, self.question.scenario.budget)
+
+    @property
+    def longest_limit(self) -> int | None:  # type: ignore[override]  # as above
+        """The same: nothing of an engine grows with the length that it is started for."""
+        return self.longest_context
 
     def fits(self, sequences: int, context_tokens: int) -> bool:
         """Whether every rank holds the shared prefix and what each sequence adds."""
         scenario = self.question.scenario
-        return (
-            fullest(loads_of(scenario), scenario.budget, context_tokens, scenario.prefix_tokens).sequences >= sequences
-        )
+        return counted(self.loads, scenario.budget, context_tokens, scenario.prefix_tokens) >= sequences
+
+    def keeps(self, change: Mapping[str, Any]) -> bool:
+        """A context that is asked alone is also the longest; what a GPU shows may have been measured otherwise."""
+        return "context_limit_tokens" not in self.question.echo.asked and "memory_basis" not in change
+
+    def fits_ranks(self, tensor: int, sequences: int) -> bool:
+        """The layout is all that the ranks of a textbook change."""
+        scenario = self.question.scenario
+        layout = replace(scenario.layout, tensor=tensor)
+        try:
+            check_layout(layout, scenario.model.architecture)
+        except ValidationError:
+            return False
+        wider = scenario._replace(layout=layout)
+        capacity = capacity_of(wider, loads_of(wider))
+        return capacity.starts and capacity.sequences >= sequences
 
     def ledger(self) -> dict[str, Any]:
         """Weights, reserve, cache and what utilization, others and rounding take."""
@@ -84,4 +115,4 @@ class PlainHolding(Holding):
 
     def levers(self, catalog: Catalog, ceiling: int) -> list[dict[str, Any]]:
         """Narrower types, shorter and shared contexts, memory that nobody uses."""
-        return levers(self.question, catalog, ceiling)
+        return levers(self.question, self.loads, catalog, ceiling)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _WIDE_BITS: Final = 16
 _EIGHT_BITS: Final = 6.5
-_KEPT: Final = 512
+_KEPT: Final = 2048
 _PAIR: Final = 2
 _NOT_MEASURED: Final = ({"seconds": None},)
 _BUILD: Final = re.compile(r"b?(\d{1,7})", re.ASCII)
@@ -145,16 +145,27 @@ class StepPolicy:
     expert_coverage: float
     small_expert_parameters: float
     prefill_experts: float
-    kept: dict[Hashable, Times] = field(default_factory=dict, repr=False)
+    formats: tuple[str, ...]
+    """Beginnings of formats that a row of any table is for."""
+    ranks_to: int
+    """The most ranks that a row of any table is for: beyond them all layouts are alike."""
+    kept: dict[Hashable, Times] = field(default_factory=dict, init=False, repr=False)
 
     def times(self, case: Case) -> Times:
         """The coefficients of a case; of builds on the way to a release those of where they fall."""
-        found = self.kept.get(case)
+        alike = self._alike(case)
+        found = self.kept.get(alike)
         if found is None:
             if len(self.kept) >= _KEPT:
                 self.kept.clear()
-            found = self.kept[case] = self._times(case)
+            found = self.kept[alike] = self._times(case)
         return found
+
+    def _alike(self, case: Case) -> Hashable:
+        """What the tables tell cases apart by: of the many formats and layouts few differ in any row."""
+        formats = tuple(filter(case.weights.startswith, self.formats))
+        ranks = min(case.ranks, self.ranks_to + 1)
+        return case.gpu, formats, _width(case.weight_bits), case.cache_bits >= _WIDE_BITS, ranks, case.release
 
     def _times(self, case: Case) -> Times:
         release = _release(case.release)
@@ -200,18 +211,24 @@ class StepPolicy:
 def step_policy(facts: Mapping[str, Any]) -> StepPolicy:
     """Read the form that all engines' entries share; raises ValueError for a table that may leave a case out."""
     step, prefill, link = facts["step"], facts["prefill"], facts["link"]
+    tables = {
+        "fixed": _table(step["fixed_seconds"]),
+        "weight": _table(step["weight_fraction"]),
+        "cache": _table(step["cache_fraction"]),
+        "arithmetic": _table(step["arithmetic"]),
+        "spread": _table(step["spread"]),
+        "work": _table(prefill["work"]),
+        "attention": _table(prefill["attention"]),
+        "chunk": _table(prefill["chunk"]),
+        "prefill_spread": _table(prefill["spread"]),
+        "all_reduce": _table(link["all_reduce"]),
+        "all_to_all": _table(link.get("all_to_all") or _NOT_MEASURED),
+    }
+    rows = [row for table in tables.values() for row in table]
     return StepPolicy(
-        fixed=_table(step["fixed_seconds"]),
-        weight=_table(step["weight_fraction"]),
-        cache=_table(step["cache_fraction"]),
-        arithmetic=_table(step["arithmetic"]),
-        spread=_table(step["spread"]),
-        work=_table(prefill["work"]),
-        attention=_table(prefill["attention"]),
-        chunk=_table(prefill["chunk"]),
-        prefill_spread=_table(prefill["spread"]),
-        all_reduce=_table(link["all_reduce"]),
-        all_to_all=_table(link.get("all_to_all") or _NOT_MEASURED),
+        **tables,
+        formats=tuple({word for row in rows for word in row.formats or ()}),
+        ranks_to=max([_PAIR, *(row.ranks_to for row in rows if row.ranks_to is not None)]),
         speculation=speculation(facts.get("speculation")),
         compute_fraction=step["compute_fraction"],
         expert_coverage=step["expert_coverage"],

@@ -45,6 +45,10 @@ def _replicas(start: Start) -> int | None:
     return start.layout_of("data_parallel")
 
 
+def _unnamed(_start: Start) -> tuple[str, ...]:
+    return ()
+
+
 def _unmixed(_start: Start) -> str:
     return ""
 
@@ -79,6 +83,8 @@ class Grammar:
     """Whether a process that says so of itself is the only rank, where the layout was not printed."""
     replicas: Callable[[Start], int | None] = _replicas
     """How many times the ranks of one replica there are; None where it is not known."""
+    devices: Callable[[Start], tuple[str, ...]] = _unnamed
+    """The names of the devices that a model is spread over, where each is printed."""
     drafting: frozenset[str] = frozenset()
     """Lines after which all is of a draft model."""
     worth: tuple[str, ...] = ()

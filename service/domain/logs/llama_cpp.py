@@ -93,6 +93,7 @@ FORMS = (
 )
 
 _DEVICE = re.compile(r"(?:CUDA|ROCm|HIP|Vulkan|SYCL|Metal|MTL|MUSA|CANN|OpenCL)(?P<number>\d{0,3})\Z", re.ASCII)
+_HELD = ("weight_bytes", "kv_cache_bytes", "activation_bytes")
 _PAIRS = (("cache_bytes", "total_bytes", "kv_cache_bytes"), ("states_bytes", "states_total_bytes", "state_bytes"))
 
 
@@ -193,6 +194,15 @@ def is_device(label: str) -> bool:
     return _DEVICE.match(label) is not None
 
 
+def _devices(start: Start) -> tuple[str, ...]:
+    """Each device by its line; nothing where one holds a part whose own line is missing."""
+    named = [(heard.line, process.label, str(heard.value)) for process, heard in start.values("gpu") if heard.sure]
+    labels = [label for _, label, _ in named]
+    holding = {process.label for name in _HELD for process, _ in start.values(name) if is_device(process.label)}
+    whole = holding <= set(labels) and len(set(labels)) == len(labels) and all(map(is_device, labels))
+    return tuple(name for _, _, name in sorted(named)) if whole else ()
+
+
 def _one_only(start: Start, names: dict[str, list[Heard]], name: str) -> None:
     times = names.get(name, [])
     if len({heard.value for heard in times}) > 1:
@@ -243,5 +253,6 @@ LLAMA_CPP = Grammar(
     settle=settle,
     mixed=mixed,
     alone=_alone,
+    devices=_devices,
     core=frozenset(),
 )

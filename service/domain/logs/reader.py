@@ -114,6 +114,7 @@ def _reading(heard: list[Listener], lines: int) -> LogReading:
         lines=lines,
         left_out=_told(decision.left_out),
         warnings=_warnings(heard, listener, start, decision.mixed),
+        devices=() if decision.mixed else start.grammar.devices(start),
     )
 
 

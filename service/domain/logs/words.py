@@ -87,6 +87,8 @@ class LogReading(NamedTuple):
     lines: int
     left_out: Sequence[LeftOut]
     warnings: Sequence[str]
+    devices: Sequence[str] = ()
+    """The names of all devices that hold a part of the model, in the engine's order, where it prints each of them."""
 
 
 NOTHING = LogReading(

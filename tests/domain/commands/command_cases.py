@@ -20,7 +20,7 @@ MODELS = (
     *("qwen3-8b", "qwen3-0.6b", "qwen3-30b-a3b", "llama-3.1-8b-instruct", "deepseek-v3", "gpt-oss-20b"),
     "qwen2.5-7b-instruct",
 )
-GPUS = ("h100-sxm-80gb", "h200-sxm-141gb")
+GPUS = ("h100-sxm-80gb", "h200-sxm-141gb", "rtx-4090", "rtx-3060-12gb")
 
 
 class Case(NamedTuple):
@@ -33,7 +33,12 @@ class Case(NamedTuple):
 
     @property
     def asked(self) -> dict[str, Any]:
-        return {"gpu": "h200-sxm-141gb", **self.beside, "command": self.command}
+        return {**self.named, "command": self.command}
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """What stands beside the command: a card unless it lists several."""
+        return {**({} if "gpus" in self.beside else {"gpu": "h200-sxm-141gb"}), **self.beside}
 
 
 def cases() -> Iterator[Case]:

@@ -50,7 +50,8 @@ def test_its_fields_get_the_same_answer(case: Case) -> None:
             for name, source in by_command["taken"].items()
             if source == "command" or (source == "derived" and name in {"context_tokens", "context_limit_tokens"})
         }
-        by_fields = answer({"gpu": "h200-sxm-141gb", **case.beside, **fields}, catalog())
+        used = {name: by_command["question"][name] for name in case.beside if name in {"gpus", "gpus_memory_bytes"}}
+        by_fields = answer({**case.named, **used, **fields}, catalog())
 
         assert {k: v for k, v in by_command.items() if k not in told} == {
             k: v for k, v in by_fields.items() if k not in told

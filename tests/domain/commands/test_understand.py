@@ -2,7 +2,8 @@
 
 import pytest
 
-from service.domain.commands import Understood, understand
+from service.domain.commands import understand
+from service.domain.commands.meaning import Understood
 from service.domain.engines.plain import PlainEngine
 from tests.domain.commands.command_cases import catalog
 

@@ -32,6 +32,12 @@ def texts(line: str) -> list[list[str]]:
         ("(a b) ; { c", [["a", "b"], ["{", "c"]]),
         ("''", [[""]]),
         ("  ", []),
+        ("a b \\", [["a", "b"]]),
+        ("a b \\\n  ", [["a", "b"]]),
+        ("a <<E -x; b\n$c 'd\nE\nf", [["a", "-x"], ["b"], ["f"]]),
+        ("a <<-'E E'\nb\n\tE E\n", [["a"]]),
+        ("a <b> --c <d.e f>", [["a", "<b>", "--c", "<d.e f>"]]),
+        ("a <b >c <d>>e", [["a"]]),
     ],
 )
 def test_a_line_is_split_as_a_shell_does(line: str, words: list[list[str]]) -> None:
@@ -49,6 +55,8 @@ def test_a_line_is_split_as_a_shell_does(line: str, words: list[list[str]]) -> N
         (r"\$A", ()),
         (r'"\$A"', ()),
         ("$", ()),
+        ("<a b>", ("<a b>",)),
+        ("x=<a>", ("<a>",)),
     ],
 )
 def test_what_a_shell_would_put_in_is_noted(line: str, expanded: tuple[str, ...]) -> None:
@@ -59,7 +67,51 @@ def test_known_variables_are_put_in() -> None:
     assert Word("$A-${B}-$C", ("$A", "${B}", "$C")).known({"A": "1", "B": "2"}) == Word("1-2-$C", ("$C",))
 
 
-@pytest.mark.parametrize("line", ["a 'b", 'a "b', "a `b", "a \\", "cat <<EOF\nEOF"])
+@pytest.mark.parametrize("line, after", [("a && b", "&&"), ("a || b", "||"), ("a; b", ";"), ("a\n\nb", "\n")])
+def test_what_stands_between_commands_is_kept(line: str, after: str) -> None:
+    assert [command.after for command in split(line)] == ["", after]
+
+
+def test_a_here_document_belongs_to_its_command() -> None:
+    first, second = split("a <<X <<'Y'; b <<-Z\n1\nX\n2\n3\nY\n\t4\n\tZ\n")
+    assert (first.document, second.document) == ("2\n3", "\t4")
+
+
+def test_an_array_is_one_word_with_items() -> None:
+    (word,) = split("A=(b 'c d' # e\n $f)")[0]
+    assert (word.text, word.items) == ("A=", (Word("b"), Word("c d"), Word("$f", ("$f",), bare=True)))
+
+
+def test_a_variable_alone_is_split_unless_it_is_quoted() -> None:
+    assert [word.bare for word in split('$A "$A" x$A $A$B ${A} $(b)')[0]] == [True, False, False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    "text, variables, known",
+    [
+        ('"$AB-$A"', {"A": "1"}, "$AB-1"),
+        ('"$A/$AB"', {"A": "1", "AB": "2"}, "1/2"),
+        ("${A:-b}${C-d}", {"A": "1"}, "1${C-d}"),
+        ("${A:-b}", {"A": ""}, "${A:-b}"),
+        ("${A:+b}", {"A": "1"}, "${A:+b}"),
+    ],
+)
+def test_each_variable_is_put_in_where_it_stands(text: str, variables: dict[str, str], known: str) -> None:
+    assert split(text)[0][0].known(variables).text == known
+
+
+@pytest.mark.parametrize(
+    "line, words",
+    [
+        (r"a -m D:\x\y.z", ["a", "-m", r"D:\x\y.z"]),
+        (r'a "D:\x y" b\ c', ["a", r"D:\x y", "b c"]),
+    ],
+)
+def test_backslashes_separate_folders_on_windows(line: str, words: list[str]) -> None:
+    assert [word.text for word in split(line, windows=True)[0]] == words
+
+
+@pytest.mark.parametrize("line", ["a 'b", 'a "b', "a `b", "cat <<EOF\nEO", "cat <<", "A=(b"])
 def test_what_is_left_open_is_refused(line: str) -> None:
     with pytest.raises(ValidationError) as refusal:
         split(line)

@@ -1,5 +1,7 @@
 """Which row of a table of times counts."""
 
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from tests.domain.conftest import Shelf
 
 SHELF = Shelf()
 ENGINES = ("none", "vllm", "sglang", "llama.cpp")
+FORMATS = (("bf16", 16.0), ("fp8", 8.0), ("fp8_block128", 8.0), ("q8_0", 8.5), ("awq", 4.0), ("nvfp4", 4.0))
 
 
 def times(  # noqa: PLR0913  # a case is what it is made of
@@ -87,6 +90,14 @@ def test_the_share_of_the_peak_grows_to_its_maximum() -> None:
 def test_a_half_in_ridges_moves_with_the_card() -> None:
     unknown = times("none", None)
     assert unknown.share(90, 100) == pytest.approx(0.65 / 2)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_what_is_kept_of_one_case_is_right_for_every_case_like_it(engine: str) -> None:
+    kept = replace(policy(engine))
+    for gpu, weights, ranks in product(("h100-sxm-80gb", "l40s", "mi300x"), FORMATS, range(1, 10)):
+        case = Case(SHELF.gpu(gpu), *weights, 16.0, ranks, None)
+        assert kept.times(case) == replace(kept).times(case)
 
 
 def blocks() -> dict[str, dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from kvquote_client.cli import ledger
@@ -48,12 +49,22 @@ def lines(answer: FitAnswer, screen: Screen, *, why: bool = False) -> list[str]:
 
 def heading(answer: Quoted, screen: Screen) -> str:
     """Which model on which GPU under which engine."""
-    gpu = f"{said(answer.gpu.count)} × {said(answer.gpu.name)}" if answer.gpu else f"{size(_memory(answer))} a GPU"
     engine = " ".join(filter(None, (answer.engine.name, answer.engine.version)))
     under = "no engine, a textbook's arithmetic" if answer.engine.name == "none" else engine
     asked = answer.question or {}
     formats = f"weights in {said(asked.get('weight_dtype'))}, cache in {said(asked.get('kv_dtype'))}"
-    return screen.text(f"{said(answer.model.name)} on {gpu}: {under}; {formats}")
+    return screen.text(f"{said(answer.model.name)} on {_devices(answer)}: {under}; {formats}")
+
+
+def _devices(answer: Quoted) -> str:
+    """The GPUs by their kinds, in the order in which they are listed, or their memory."""
+    if answer.gpus:
+        kinds = Counter(card.name for card in answer.gpus)
+        return " + ".join(f"{count} × {said(name)}" for name, count in kinds.items())
+    if answer.gpu:
+        return f"{said(answer.gpu.count)} × {said(answer.gpu.name)}"
+    listed = (answer.question or {}).get("gpus_memory_bytes")
+    return " + ".join(map(size, listed)) if isinstance(listed, list) else f"{size(_memory(answer))} a GPU"
 
 
 def understood(answer: Quoted, screen: Screen) -> list[str]:

@@ -79,6 +79,8 @@ def _how(name: str, kind: Any) -> dict[str, Any]:  # noqa: ANN401 - a type, or s
         return {"type": document, "metavar": "JSON|FILE|-"}
     if get_origin(kind) is Sequence:
         (item,) = get_args(kind)
+        if item is str:
+            return {"type": names, "metavar": "NAME,NAME,…"}
         return {"type": _listed(_number(name, item)), "metavar": "N,N,…"}
     if kind in {int, float}:
         return {"type": _number(name, kind), "metavar": "BYTES" if name.endswith("_bytes") else "N"}
@@ -131,6 +133,14 @@ def _sized(read: Callable[[str], float]) -> Callable[[str], float]:
 
 def _listed(read: Callable[[str], float]) -> Callable[[str], list[float]]:
     return lambda text: [read(item) for item in text.split(",") if item.strip()]
+
+
+def names(text: str) -> list[str]:
+    """Names between commas."""
+    found = [name.strip() for name in text.split(",") if name.strip()]
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r} names nothing")
+    return found
 
 
 def document(text: str) -> dict[str, Any]:

@@ -45,13 +45,22 @@ class Told:
 
 def reading(engine: str, version: object, values: Mapping[str, Any], setup: Mapping[str, Any], given: Told) -> Reading:
     """A reading of an engine's capacity; what a person told of the setup goes before what the engine says."""
+    setup = {**told(setup), **given.setup}
     return Reading(
         KIND,
         told(values),
-        setup={**told(setup), **given.setup},
-        gpu=given.gpu,
+        setup=setup,
+        gpu=_whole_gpu(given.gpu, setup),
         software=told({"engine": engine, "engine_version": plain_text(version)}),
     )
+
+
+def _whole_gpu(gpu: Mapping[str, Any] | None, setup: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The device without a count that is of this machine alone, where the engine runs on several."""
+    ranks = (setup.get("tensor_parallel") or 1) * (setup.get("pipeline_parallel") or 1)
+    if gpu is None or gpu.get("count", ranks) >= ranks:
+        return gpu
+    return {name: value for name, value in gpu.items() if name != "count"}
 
 
 def tokens_of_blocks(blocks: int | None, block_tokens: int | None, model: str | None, given: Told) -> int | None:

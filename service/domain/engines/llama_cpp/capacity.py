@@ -40,12 +40,26 @@ def hold(setting: Setting, rules: Rules) -> Held:
     return held(setting, ranks, _terms(setting, rules, where))
 
 
-def placed(setting: Setting, rules: Rules) -> Placement:
-    """The layers of each device."""
-    asked = setting.asked.get("gpu_layers")
-    split = tuple(setting.asked.get("tensor_split") or [1] * setting.scenario.layout.pipeline)
-    layers = setting.scenario.model.architecture.layers
+def placed(setting: Setting, rules: Rules, *, everything: bool = False) -> Placement:
+    """The layers of each device; with `everything` also of those that stay on the host."""
+    asked = None if everything else setting.asked.get("gpu_layers")
+    layers, split = setting.scenario.model.architecture.layers, shares(setting, rules)
     return placement(layers, split, _ALL if asked is None else asked, output_first=rules.offload.output_first)
+
+
+def shares(setting: Setting, rules: Rules) -> tuple[float, ...]:
+    """What of the layers goes to each device: as asked, else by the memory that is free there when a model is loaded.
+
+    By then a device has its context, which is taken of what the runtime is quoted with. Where none has anything free,
+    or all are alike, they share equally.
+    """
+    scenario = setting.scenario
+    split = setting.asked.get("tensor_split")
+    if split:
+        return tuple(split)
+    context = rules.constants.runtime[1]
+    free = tuple(max(0, each.memory_bytes - each.others_bytes - context) for each in scenario.budgets)
+    return free if any(free) else (1,) * scenario.layout.pipeline
 
 
 def keeps_windows(setting: Setting, rules: Rules) -> bool:
@@ -71,7 +85,7 @@ def pass_tokens(setting: Setting, rules: Rules) -> int:
 
 
 def _rank(setting: Setting, rules: Rules, load: RankLoad, where: Placement) -> Rank:
-    budget, layout = setting.scenario.budget, _layout(setting, rules)
+    budget, layout = setting.scenario.budget_of(load.index), _layout(setting, rules)
     states = sum(term.fixed_bytes for term in load.terms if term.spec.kind is CacheKind.RECURRENT)
     full = sum(term.growing_bytes for term in load.terms if term.window_tokens is None)
     windows = tuple((term.window_tokens, term.growing_bytes) for term in load.terms if term.window_tokens is not None)

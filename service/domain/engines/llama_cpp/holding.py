@@ -5,12 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from service.domain.engines.llama_cpp.caches import kept_load
-from service.domain.engines.llama_cpp.capacity import hold, keeps_windows, longest, pass_tokens, slots_of, unified
+from service.domain.engines.llama_cpp.capacity import (
+    hold,
+    keeps_windows,
+    longest,
+    pass_tokens,
+    placed,
+    shares,
+    slots_of,
+    unified,
+)
 from service.domain.engines.llama_cpp.policy import LlamaCppEngine
 from service.domain.engines.llama_cpp.pools import CellPool
 from service.domain.engines.llama_cpp.refusals import fused
 from service.domain.engines.ranks.holding import RanksHolding
 from service.domain.engines.ranks.levers import narrower, released, shorter
+from service.domain.stages import effective
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,10 +43,18 @@ class LlamaCppHolding(RanksHolding):
         assert isinstance(engine, LlamaCppEngine)  # noqa: S101  # `holding.hold` chose by this
         self.rules = rules = engine.release(question.version)
         super().__init__(question)
+        self._see_devices()
         streams = 1 if unified(self.setting, rules) else slots_of(self.setting, rules)
         self.longest_context = longest(self.setting, rules, self.held, 1)
         alone = streams == 1
         self.longest_limit = self.longest_context if alone else longest(self.setting, rules, self.held, streams)
+
+    def _see_devices(self) -> None:
+        """Of devices that differ, answer with the card that fills first, and with the rates of all of them together."""
+        question = self.question
+        if question.devices:
+            question.gpu = question.devices[self.load.index].gpu
+            question.bandwidth, question.peak = effective(question)
 
     def hold(self, setting: Setting) -> Held:
         """Hold a setting by the build's rules."""
@@ -67,6 +85,19 @@ class LlamaCppHolding(RanksHolding):
         for window, size in pool.windows:
             yield f"and {size:,} B a cell in layers with a window of {window:,} tokens"
         yield f"{pool.tokens(rank.pool_bytes):,} cells"
+
+    def explain(self) -> list[str]:
+        """The same with what each device has, where several do."""
+        lines, setting = super().explain(), self.setting
+        if setting.scenario.layout.pipeline == 1:
+            return lines
+        found, how = placed(setting, self.rules), "as asked" if setting.asked.get("tensor_split") else "equally"
+        if setting.scenario.budgets and not setting.asked.get("tensor_split"):
+            how = "by free memory, " + " : ".join(f"{share:,} B" for share in shares(setting, self.rules))
+        held = (f"{len(layers):,}" for layers in found.devices)
+        output = "the host" if found.output is None else f"device {found.output}"
+        lines.insert(0, f"layers shared {how}: {' + '.join(held)}, the output matrix on {output}")
+        return lines
 
     def candidates(self, catalog: Catalog) -> Iterator[Candidate]:
         """Narrower types, half the context, fewer slots, others' memory."""

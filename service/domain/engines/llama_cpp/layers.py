@@ -7,12 +7,15 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
+from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.architecture import ModuleKind, Place
 from service.domain.engines.vllm.shapes import remembered
 from service.domain.loads import whole_load
+from service.domain.parallel import ONE_GPU
 from service.domain.units import whole
+from service.domain.weights import placed_weights
 
 if TYPE_CHECKING:
     from service.domain.architecture import Architecture, Module
@@ -25,6 +28,7 @@ _ELSEWHERE = frozenset({ModuleKind.VISION, ModuleKind.AUDIO, ModuleKind.ENCODER,
 """In files of their own, or not loaded."""
 _WIDE = frozenset({ModuleKind.MLP, ModuleKind.EXPERT, ModuleKind.SHARED_EXPERT})
 _HEADS = frozenset({ModuleKind.HEAD, ModuleKind.EMBEDDING})
+_SINGLE = Struct("f")
 
 
 class Placement(NamedTuple):
@@ -36,16 +40,43 @@ class Placement(NamedTuple):
 
 @lru_cache(maxsize=256)
 def placement(layers: int, split: tuple[float, ...], gpu_layers: int, *, output_first: bool) -> Placement:
-    """Place layers and, as one more of them, the output matrix."""
+    """Place layers and, as one more of them, the output matrix, with the 32-bit arithmetic of load_tensors.
+
+    At least one share must be above 0 as a 32-bit number.
+    """
     count = layers + 1 if gpu_layers < 0 else min(gpu_layers, layers + 1)
     start = layers + 1 - count if output_first else max(layers - count, 0)
-    total = sum(map(Fraction, split))
-    points = [point / total for point in accumulate(map(Fraction, split))]
+    sums = list(accumulate(map(single, split), lambda total, share: single(total + share)))
+    points = [single(point / sums[-1]) for point in sums]
     found: list[set[int]] = [set() for _ in split]
     for layer in range(start, min(start + count, layers + 1)):
-        found[bisect_right(points, Fraction(layer - start, count))].add(layer)
+        found[bisect_right(points, single((layer - start) / count))].add(layer)
     output = next((device for device, held in enumerate(found) if layers in held), None)
     return Placement(tuple(frozenset(held - {layers}) for held in found), output)
+
+
+def single(value: float) -> float:
+    """The nearest 32-bit number."""
+    nearest: float = _SINGLE.unpack(_SINGLE.pack(value))[0]
+    return nearest
+
+
+def timed_loads(setting: Setting, where: Placement) -> tuple[RankLoad, ...]:
+    """What a step reads on each device; the embedding's rows count on the one with the first layer."""
+    scenario = setting.scenario
+    model, weights, cache = scenario.model, scenario.weights, scenario.cache
+    key = ("llama-timed", weights, cache, where)
+    loads: tuple[RankLoad, ...] = remembered(model, key, lambda: _timed(model, weights, cache, where))
+    return loads
+
+
+def _timed(model: Model, weights: WeightFormat, cache: CacheFormat, where: Placement) -> tuple[RankLoad, ...]:
+    stages = tuple(range(min(held), max(held) + 1) if held else range(0) for held in where.devices)
+    first = next((device for device, held in enumerate(where.devices) if 0 in held), -1)
+    last = -1 if where.output is None else where.output
+    held = placed_weights(model.architecture, weights, ONE_GPU, stages, (first, last))
+    loads = _loads(model, weights, cache, where)
+    return tuple(replace(load, weights=own) for load, own in zip(loads, held, strict=True))
 
 
 def device_loads(setting: Setting, where: Placement) -> tuple[RankLoad, ...]:

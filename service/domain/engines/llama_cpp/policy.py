@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from service.domain.commands.flags import FlagTable
 from service.domain.engines.dated import made
-from service.domain.engines.llama_cpp.rules import CellRule, ComputeRule, Constants, OffloadRule, Rules, SlotRule
+from service.domain.engines.llama_cpp.rules import (
+    CellRule,
+    ComputeRule,
+    Constants,
+    LatentRule,
+    OffloadRule,
+    Rules,
+    SlotRule,
+)
 from service.domain.engines.plain import EngineDefaults
 from service.domain.engines.times import step_policy
 from service.domain.errors import CatalogFactError, Fault, ValidationError
@@ -32,6 +40,7 @@ class Topics:
 
     slots: _Rows
     cells: _Rows
+    latent: _Rows
     compute: _Rows
     offload: _Rows
 
@@ -69,6 +78,7 @@ class LlamaCppEngine:
             self._note(number),
             _newest(topics.slots, number),
             _newest(topics.cells, number),
+            _newest(topics.latent, number),
             _newest(topics.compute, number),
             _newest(topics.offload, number),
             self.constants,
@@ -132,6 +142,7 @@ def _topics(facts: Mapping[str, Any]) -> Topics:
     return Topics(
         slots=_rows(facts["slots"], lambda row: made(SlotRule, row)),
         cells=_rows(facts["cells"], lambda row: made(CellRule, row, windows=frozenset(row["windows"]))),
+        latent=_rows(facts["latent"], lambda row: made(LatentRule, row, indexed=frozenset(row["indexed"]))),
         compute=_rows(facts["compute"], lambda row: made(ComputeRule, row)),
         offload=_rows(facts["offload"], lambda row: made(OffloadRule, row)),
     )

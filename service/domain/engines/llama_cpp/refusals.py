@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from service.domain.cache import CacheKind, LatentCache
+from service.domain.engines.llama_cpp.layers import single
 from service.domain.errors import Fault, NotSupported, ValidationError, nearest
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ FUSED = {"on": True, "off": False}
 
 def check(setting: Setting, rules: Rules) -> None:
     """Raise QuoteError naming the field that cannot be."""
-    _check_caches(setting)
+    _check_caches(setting, rules)
     _check_weights(setting, rules)
     _check_attention(setting)
     _check_cache_type(setting, rules)
@@ -30,10 +31,13 @@ def fused(setting: Setting, rules: Rules) -> bool:
     return rules.compute.fused if asked is None or asked == "auto" else FUSED[asked]
 
 
-def _check_caches(setting: Setting) -> None:
-    specs = [owners.spec for owners in setting.scenario.model.architecture.caches]
+def _check_caches(setting: Setting, rules: Rules) -> None:
+    architecture = setting.scenario.model.architecture
+    specs = [owners.spec for owners in architecture.caches]
+    described = architecture.model_type in rules.latent.indexed
     compressed = any(isinstance(spec, LatentCache) and spec.tokens_per_row > 1 for spec in specs)
-    odd = [spec.kind for spec in specs if spec.kind in {CacheKind.CROSS, CacheKind.INDEXER}]
+    unknown = {CacheKind.CROSS} if described else {CacheKind.CROSS, CacheKind.INDEXER}
+    odd = [spec.kind for spec in specs if spec.kind in unknown]
     if compressed or odd:
         what = "compressed attention" if compressed else f"{odd[0]} cache"
         detail = f"How llama.cpp keeps the {what} of {setting.scenario.model.name} is not described yet."
@@ -55,15 +59,23 @@ def _check_attention(setting: Setting) -> None:
 
 
 def _check_cache_type(setting: Setting, rules: Rules) -> None:
-    cache, constants = setting.scenario.cache, rules.constants
-    for name in cache.name.split("/"):
+    names, constants = setting.scenario.cache.name.split("/"), rules.constants
+    for name in names:
         if name not in constants.cache_types:
             detail = f"llama.cpp has no cache of type {name}."
             raise NotSupported(Fault("/kv_dtype", detail, nearest(name, constants.cache_types)))
-    values = cache.name.split("/")[-1]
+    keys, values = names[0], names[-1]
+    if keys != values and _shares_vectors(setting, rules):
+        detail = "Values of latent attention are kept in its keys, so they have the same type."
+        raise ValidationError(Fault("/kv_dtype", detail, (keys,)))
     if values not in constants.wide_cache_types and not fused(setting, rules):
         detail = f"Values are kept in {values} only with fused attention: set attention_backend to on."
         raise ValidationError(Fault("/kv_dtype", detail))
+
+
+def _shares_vectors(setting: Setting, rules: Rules) -> bool:
+    caches = setting.scenario.model.architecture.caches
+    return rules.latent.kept == "keys" and any(isinstance(owners.spec, LatentCache) for owners in caches)
 
 
 def _check_split(setting: Setting) -> None:
@@ -73,5 +85,5 @@ def _check_split(setting: Setting) -> None:
     if len(split) != devices:
         detail = f"tensor_split has {len(split)} shares for {devices} GPUs."
         raise ValidationError(Fault("/tensor_split", detail))
-    if not any(split):
+    if not any(map(single, split)):
         raise ValidationError(Fault("/tensor_split", "At least one share must be above 0."))

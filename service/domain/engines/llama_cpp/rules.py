@@ -24,6 +24,17 @@ class CellRule:
 
 
 @dataclass(frozen=True, slots=True)
+class LatentRule:
+    """What latent attention keeps: keys and values of all `heads`, the vector and its `values`, or its `keys`.
+
+    `indexed` are the families whose indexers have keys in a cache of the asked type.
+    """
+
+    kept: str
+    indexed: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class ComputeRule:
     """Tokens of one pass, whether logits are kept for all of them, and whether attention is fused by default.
 
@@ -78,6 +89,7 @@ class Rules:
     note: str | None
     slots: SlotRule
     cells: CellRule
+    latent: LatentRule
     compute: ComputeRule
     offload: OffloadRule
     constants: Constants

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from service.domain.engines.ranks.held import Held, Rank
     from service.domain.engines.ranks.setting import Setting
+    from service.domain.ledger import Budget
     from service.domain.loads import RankLoad
     from service.domain.question import Catalog, Question
 
@@ -75,6 +76,11 @@ class RanksHolding(Holding):
         for name in echo.values.keys() - self.question.engine.takes - echo.asked.keys():
             echo.values[name] = None
 
+    @property
+    def budget(self) -> Budget:
+        """What the limiting rank has, where devices differ."""
+        return self.setting.scenario.budget_of(self.held.rank.load.index)
+
     def _cache_bytes(self) -> int:
         given = self.setting.scenario.budget.pool_bytes
         rank = self.held.rank
@@ -86,7 +92,7 @@ class RanksHolding(Holding):
 
     def ledger(self) -> dict[str, Any]:
         """The limiting rank's memory in parts that add up to the byte; what rounding leaves is unused."""
-        budget, known = self.setting.scenario.budget, sources(self.question)
+        budget, known = self.budget, sources(self.question)
         known |= {f"reserve.{part.name}": part.source for part in self.held.rank.parts if part.name}
         over, rows = self.held.rank.over_bytes, self._rows()
         left = budget.memory_bytes + over - sum(size for _, size, _ in rows)
@@ -101,7 +107,7 @@ class RanksHolding(Holding):
         }
 
     def _rows(self) -> list[tuple[str, int, str]]:
-        rank, budget = self.held.rank, self.setting.scenario.budget
+        rank, budget = self.held.rank, self.budget
         reserve = [(f"reserve.{part.name}".rstrip("."), part.middle, part.note) for part in rank.parts]
         states = rank.pool.states(rank.pool_bytes)
         if states:
@@ -124,7 +130,7 @@ class RanksHolding(Holding):
 
     def constraint(self) -> str:
         """What stops the start or one more sequence, in the words of the contract."""
-        held, rank, budget = self.held, self.held.rank, self.setting.scenario.budget
+        held, rank, budget = self.held, self.held.rank, self.budget
         if held.terms.refusals:
             return held.terms.refusals[0].constraint
         if rank.over_bytes:
@@ -145,7 +151,7 @@ class RanksHolding(Holding):
 
     def shortage_bytes(self, sequences: int) -> tuple[int, int]:
         """Of the limiting rank, or of a cache whose size the question fixed."""
-        rank, budget = self.held.rank, self.setting.scenario.budget
+        rank, budget = self.held.rank, self.budget
         cache = self.held.needed(sequences)
         if budget.pool_bytes is not None and not rank.over_bytes:
             return cache, budget.pool_bytes
@@ -186,7 +192,7 @@ class RanksHolding(Holding):
         return lines
 
     def _budget_line(self) -> str:
-        rank, budget = self.held.rank, self.setting.scenario.budget
+        rank, budget = self.held.rank, self.budget
         if budget.pool_bytes is not None:
             return f"{budget.pool_bytes:,} B for the cache, as asked"
         names = {

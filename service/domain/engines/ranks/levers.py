@@ -67,8 +67,9 @@ def released(setting: Setting) -> Iterator[Candidate]:
     scenario = setting.scenario
     if scenario.budget.others_bytes and scenario.budget.pool_bytes is None:
         budget = scenario.budget._replace(others_bytes=0)
+        budgets = tuple(each._replace(others_bytes=0) for each in scenario.budgets)
         change = {"memory_used_by_others_bytes": 0}
-        yield "released", change, setting._replace(scenario=scenario._replace(budget=budget))
+        yield "released", change, setting._replace(scenario=scenario._replace(budget=budget, budgets=budgets))
 
 
 def _runs(setting: Setting, name: str) -> bool:

@@ -18,19 +18,36 @@ _WINDOWS = frozenset({CacheKind.SLIDING, CacheKind.CHUNKED})
 _EIGHT_BITS = 8
 
 
-def has_window_pool(architecture: Architecture, rules: Rules, *, asked: bool | None) -> bool:
-    """Whether windows have a pool of their own: by family, unless the question says otherwise."""
-    if asked is False:
+def has_window_pool(architecture: Architecture, rules: Rules, *, asked: bool | None, paged: bool) -> bool:
+    """Whether windows have a pool of their own: by family, unless the question or a paged kernel says otherwise."""
+    family = architecture.model_type
+    if asked is False or (paged and family in rules.windows.not_paged):
         return False
-    return architecture.model_type in rules.windows.families
+    return family in rules.windows.families
 
 
-def kept_load(load: RankLoad, rules: Rules, cache: CacheFormat, *, windows: bool) -> RankLoad:
+def kept_load(
+    load: RankLoad, architecture: Architecture, rules: Rules, cache: CacheFormat, *, windows: bool
+) -> RankLoad:
     """The load with every cache as the release keeps it."""
     indexed = any(term.spec.kind is CacheKind.INDEXER for term in load.terms)
-    return replace(
-        load, terms=tuple(_kept(term, rules, cache, windows=windows, indexed=indexed) for term in load.terms)
-    )
+    terms = [_kept(term, rules, cache, windows=windows, indexed=indexed) for term in load.terms]
+    if architecture.model_type in rules.constants.unshared:
+        terms = _unshared(terms, architecture)
+    return replace(load, terms=tuple(terms))
+
+
+def _unshared(terms: list[CacheTerm], architecture: Architecture) -> list[CacheTerm]:
+    """The terms with a cache for each layer that would read another's; kinds of layers alternate all through."""
+    owned = sum(len(owners.layers) for owners in architecture.caches)
+    found: list[CacheTerm] = []
+    for spec in dict.fromkeys(term.spec for term in terms):
+        first, *others = (term for term in terms if term.spec == spec)
+        layers = (first.layers + sum(term.layers for term in others)) * architecture.layers // owned
+        layers -= sum(term.layers for term in others)
+        row = first.growing_bytes // first.layers * layers
+        found += [replace(first, layers=layers, bytes_per_token=row, growing_bytes=row, readers=layers), *others]
+    return found
 
 
 def _kept(term: CacheTerm, rules: Rules, cache: CacheFormat, *, windows: bool, indexed: bool) -> CacheTerm:

@@ -9,8 +9,6 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from service.domain.architecture import ModuleKind
-from service.domain.cache import CacheKind
 from service.domain.engines.prediction import drafted_bytes
 from service.domain.engines.ranks.attention import attention_loads, attention_ranks
 from service.domain.engines.ranks.drafts import draft_layers, drafted_cache_bytes
@@ -24,19 +22,20 @@ from service.domain.engines.sglang.caches import (
     window_bytes,
     window_tokens,
 )
-from service.domain.engines.sglang.fraction import Batch, Layout, batch_of, fraction_of
+from service.domain.engines.sglang.layout import batch_for, layout_of, share_of, used_share
 from service.domain.engines.sglang.pools import NO_DRAFTS, Drafts, StatePool, TokenPool
-from service.domain.engines.sglang.refusals import check, page_tokens
-from service.domain.engines.sglang.vision import vision_of
-from service.domain.engines.vllm.shapes import remembered
+from service.domain.engines.sglang.refusals import check, page_tokens, takes_pages
+from service.domain.engines.sglang.vision import reads_media
+from service.domain.engines.vllm.shapes import rotary_elements
 
 if TYPE_CHECKING:
     from service.domain.engines.ranks.pool import Pool
     from service.domain.engines.ranks.setting import Setting
+    from service.domain.engines.sglang.fraction import Batch, Layout
     from service.domain.engines.sglang.rules import Rules
     from service.domain.loads import RankLoad
 
-_MIB = 1 << 20
+_WIDE_BITS = 16
 
 
 def pool_bytes(free_before: int, free_after: int, fraction: float) -> int:
@@ -48,61 +47,40 @@ def pool_bytes(free_before: int, free_after: int, fraction: float) -> int:
 def hold(setting: Setting, rules: Rules) -> Held:
     """Quote a setting; raises QuoteError for what the release has no meaning for."""
     check(setting, rules)
-    layout = layout_of(setting)
+    layout = layout_of(setting, rules)
     batch = batch_for(setting, rules, layout)
-    asked = setting.asked.get("memory_utilization")
-    share = fraction_of(rules, layout, batch) if asked is None else asked
+    share = used_share(setting, rules, share_of(setting, rules))
     learned = setting.scenario.budget.correction
     ranks = tuple(as_measured(_rank(setting, rules, load, layout, share), learned) for load in _loads(setting, rules))
     return held(setting, ranks, _terms(setting, rules, ranks, batch, share))
 
 
-def layout_of(setting: Setting) -> Layout:
-    """What the share of memory follows from."""
-    scenario, gpu = setting.scenario, setting.gpu
-    architecture, layout = scenario.model.architecture, scenario.layout
-    known = gpu.driver_total_bytes if gpu and setting.asked.get("memory_bytes") is None else None
-    return Layout(
-        max(1, (known or scenario.budget.memory_bytes) // _MIB),
-        layout.tensor * layout.pipeline,
-        layout.tensor,
-        attention_ranks(setting),
-        any(owners.spec.kind is CacheKind.LATENT for owners in architecture.caches),
-        setting.asked.get("speculative_method") is not None,
-        vision_of(scenario.model),
-    )
-
-
-def batch_for(setting: Setting, rules: Rules, layout: Layout) -> Batch:
-    """The batch of the setting."""
-    asked = setting.asked
-    graphs = not setting.flag("enforce_eager", default=False)
-    return batch_of(rules, layout, asked.get("max_batched_tokens"), asked.get("max_sequences_limit"), graphs=graphs)
-
-
-def share_of(setting: Setting, rules: Rules) -> float:
-    """The share of free memory, as asked or the release's."""
-    asked: float | None = setting.asked.get("memory_utilization")
-    layout = layout_of(setting)
-    return asked if asked is not None else fraction_of(rules, layout, batch_for(setting, rules, layout))
-
-
 def windows_of(setting: Setting, rules: Rules) -> bool:
     """Whether windows have a pool of their own."""
     architecture = setting.scenario.model.architecture
-    return has_window_pool(architecture, rules, asked=setting.asked.get("hybrid_cache"))
+    paged = takes_pages(setting, rules)
+    return has_window_pool(architecture, rules, asked=setting.asked.get("hybrid_cache"), paged=paged)
 
 
 def _loads(setting: Setting, rules: Rules) -> tuple[RankLoad, ...]:
     scenario, windows = setting.scenario, windows_of(setting, rules)
     loads = attention_loads(setting, attention_ranks(setting))
     padded = padded_bytes(setting, rules.kernels)
-    kept = [kept_load(load, rules, scenario.cache, windows=windows) for load in loads]
-    kept = [replace(load, weight_bytes=load.weight_bytes + padded[load.stage]) for load in kept]
-    if draft_layers(setting, rules.constants.drafts):
+    extras = [size + _tables(setting, rules) for size in padded]
+    architecture = scenario.model.architecture
+    kept = [kept_load(load, architecture, rules, scenario.cache, windows=windows) for load in loads]
+    kept = [replace(load, weight_bytes=load.weight_bytes + extras[load.stage]) for load in kept]
+    if rules.drafter.weights and draft_layers(setting, rules.constants.drafts):
         extra = drafted_bytes(scenario.model.architecture, scenario.weights, scenario.layout.tensor)
         kept[-1] = replace(kept[-1], weight_bytes=kept[-1].weight_bytes + extra)
     return tuple(kept)
+
+
+def _tables(setting: Setting, rules: Rules) -> int:
+    """Rotary tables, on every rank; none beside a weight size of the question's own."""
+    if setting.scenario.weight_bytes is not None:
+        return 0
+    return rules.constants.rotary_element_bytes * rotary_elements(setting.scenario.model.architecture, 1)
 
 
 def _rank(setting: Setting, rules: Rules, load: RankLoad, layout: Layout, share: float) -> Rank:
@@ -117,9 +95,14 @@ def _rank(setting: Setting, rules: Rules, load: RankLoad, layout: Layout, share:
     free = budget.memory_bytes - budget.others_bytes - sum(p.middle for p in before)
     back = max(0, free - int(free * Fraction(str(share))))
     left = free - load.weight_bytes - back - sum(p.middle for p in after)
-    spread = round(load.weight_bytes * rules.constants.weight_spread)
+    spread = round(load.weight_bytes * _weight_share(setting, rules)) + rules.constants.loading_bytes
     over = max(0, pool.states(max(0, left)) - left)
     return Rank(load, (*before, *after), back, left, over, pool, spread)
+
+
+def _weight_share(setting: Setting, rules: Rules) -> float:
+    kind = "media" if reads_media(setting.scenario.model) else "wide"
+    return rules.constants.weight_spread[kind if setting.scenario.weights.element_bits >= _WIDE_BITS else "narrow"]
 
 
 def _parts(setting: Setting, rules: Rules, layout: Layout) -> tuple[tuple[Part, ...], tuple[Part, ...]]:
@@ -133,22 +116,19 @@ def _parts(setting: Setting, rules: Rules, layout: Layout) -> tuple[tuple[Part, 
         note = f"links between {layout.ranks} ranks over {link}"
         before.append(part("communication", constants.links[link], note))
     size = rules.encoder.input_bytes
-    after = (Part("encoder", size, size, size, "embedded pictures"),) if size and _reads_media(setting) else ()
+    after = (
+        (Part("encoder", size, size, size, "embedded pictures"),)
+        if size and reads_media(setting.scenario.model)
+        else ()
+    )
     return tuple(before), after
-
-
-def _reads_media(setting: Setting) -> bool:
-    model = setting.scenario.model
-    kinds = {ModuleKind.VISION, ModuleKind.AUDIO}
-    found: bool = remembered(model, "media", lambda: any(m.kind in kinds for m in model.architecture.modules))
-    return found
 
 
 def pool_of(setting: Setting, rules: Rules, load: RankLoad) -> Pool:
     """The pools of a rank."""
     scenario, exact = setting.scenario, setting.scenario.budget.pool_bytes is not None
     full, window = full_bytes(load), window_bytes(load)
-    if load.stage == scenario.layout.pipeline - 1:
+    if rules.drafter.cache and load.stage == scenario.layout.pipeline - 1:
         full += drafted_cache_bytes(load, draft_layers(setting, rules.constants.drafts))
     tokens = TokenPool(full, window, window_tokens(load), rules.windows.ratio, page_tokens(setting, rules), exact)
     states = state_bytes(load)

@@ -25,13 +25,16 @@ class Layout(NamedTuple):
     drafted: bool
     tower: tuple[int, int]
     """Layers and hidden width of a vision encoder, zeros without one."""
+    prompt_graphs: bool = True
+    """Whether graphs of prompts are captured."""
 
 
 class Batch(NamedTuple):
-    """Tokens of a chunk, and sequences of the largest captured graph."""
+    """Tokens of a chunk, sequences of the largest captured graph, and whether any is captured."""
 
     tokens: int
     graph_sequences: int
+    graphs: bool = True
 
 
 def batch_of(rules: Rules, layout: Layout, tokens: int | None, sequences: int | None, *, graphs: bool) -> Batch:
@@ -39,9 +42,9 @@ def batch_of(rules: Rules, layout: Layout, tokens: int | None, sequences: int | 
     rule = rules.batch
     tier = rule.tier(layout.device_mib)
     captured = _captured(tier, many=layout.tensor >= rule.many_ranks)
-    if sequences is not None:
+    if sequences is not None and rule.capped:
         captured = min(captured, sequences)
-    return Batch(tokens or tier.tokens, captured if graphs else 0)
+    return Batch(tokens or tier.tokens, captured, graphs)
 
 
 def _captured(tier: Tier, *, many: bool) -> int:
@@ -71,11 +74,12 @@ def _sized(rule: FractionRule, layout: Layout) -> float:
 
 def _summed(rule: SumReserve, layout: Layout, batch: Batch) -> float:
     reserved = rule.fixed_mib + rule.token_mib * max(batch.tokens, rule.least_tokens) + rule.rank_mib * layout.ranks
-    reserved += rule.graph_sequence_mib * batch.graph_sequences
+    if batch.graphs or rule.eager_decode:
+        reserved += rule.graph_sequence_mib * batch.graph_sequences
     if layout.attention_ranks > 1:
         wide = rule.attention_rank_wide_mib if batch.graph_sequences > rule.wide_above else 0
         reserved += batch.graph_sequences * layout.attention_ranks * (rule.attention_rank_mib + wide)
-    if batch.graph_sequences:
+    if layout.prompt_graphs and (batch.graphs or rule.eager_prompt):
         sizes = captured_sizes(batch.tokens)
         reserved += rule.prefill_latent_mib if layout.latent else rule.prefill_size_mib * sizes
     return max(reserved, rule.floor_mib) if layout.device_mib > rule.floor_above_mib else reserved

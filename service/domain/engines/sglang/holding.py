@@ -8,14 +8,8 @@ from service.domain.engines.ranks.attention import attention_ranks
 from service.domain.engines.ranks.holding import RanksHolding
 from service.domain.engines.ranks.levers import narrower, released, shorter
 from service.domain.engines.sglang.caches import full_bytes, kept_load, window_bytes
-from service.domain.engines.sglang.capacity import (
-    batch_for,
-    draft_tokens,
-    hold,
-    layout_of,
-    share_of,
-    windows_of,
-)
+from service.domain.engines.sglang.capacity import draft_tokens, hold, windows_of
+from service.domain.engines.sglang.layout import batch_for, layout_of, share_of
 from service.domain.engines.sglang.policy import SglangEngine
 from service.domain.engines.sglang.pools import StatePool
 from service.domain.engines.sglang.refusals import page_tokens
@@ -53,13 +47,14 @@ class SglangHolding(RanksHolding):
     def kept(self, load: RankLoad) -> RankLoad:
         """Windows only where they have a pool, states in the release's type."""
         windows = windows_of(self.setting, self.rules)
-        return kept_load(load, self.rules, self.setting.scenario.cache, windows=windows)
+        scenario = self.setting.scenario
+        return kept_load(load, scenario.model.architecture, self.rules, scenario.cache, windows=windows)
 
     def filled_in(self) -> Iterator[tuple[str, Any, str]]:
         """The share, the batch, the page and what is on by default."""
         setting, rules, terms = self.setting, self.rules, self.held.terms
         yield "memory_utilization", round(share_of(setting, rules), 6), "catalog"
-        yield "max_batched_tokens", batch_for(setting, rules, layout_of(setting)).tokens, "catalog"
+        yield "max_batched_tokens", batch_for(setting, rules, layout_of(setting, rules)).tokens, "catalog"
         yield "max_sequences_limit", terms.most_sequences * terms.copies, "derived"
         yield "block_tokens", page_tokens(setting, rules), "catalog"
         yield "attention_data_parallel", attention_ranks(setting), "default"

@@ -15,9 +15,11 @@ from service.domain.engines.ranks.padding import ExpertKernel
 from service.domain.engines.sglang.rules import (
     BatchRule,
     Constants,
+    DrafterRule,
     EncoderRule,
     FractionRule,
     PageRule,
+    PromptGraphRule,
     Rules,
     RunningRule,
     Shares,
@@ -26,6 +28,7 @@ from service.domain.engines.sglang.rules import (
     SumReserve,
     Tier,
     WindowRule,
+    WorkspaceRule,
 )
 from service.domain.engines.types import cache_name, weight_name
 from service.domain.engines.versions import Timeline, parse
@@ -40,6 +43,9 @@ if TYPE_CHECKING:
     from service.domain.model import Model
 
 _KEPT_RELEASES = 128
+_WINDOW_SETS = ("families", "not_paged")
+_ENCODER_SETS = ("unnamed", "as_decoder")
+_PROMPT_GRAPH_SETS = ("never_with", "families", "media_families")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,9 @@ class Topics:
     running: Dated[RunningRule]
     pages: Dated[PageRule]
     encoder: Dated[EncoderRule]
+    prompt_graphs: Dated[PromptGraphRule]
+    workspace: Dated[WorkspaceRule]
+    drafter: Dated[DrafterRule]
     kernels: Dated[ExpertKernel]
 
 
@@ -93,6 +102,9 @@ class SglangEngine:
             newest(topics.running, release),
             newest(topics.pages, release),
             newest(topics.encoder, release),
+            newest(topics.prompt_graphs, release),
+            newest(topics.workspace, release),
+            newest(topics.drafter, release),
             tuple(kernel for since, kernel in topics.kernels if since <= release),
             self.constants,
         )
@@ -132,16 +144,28 @@ def _topics(facts: Mapping[str, Any]) -> Topics:
     return Topics(
         batch=dated(facts["batch"], _batch),
         fraction=dated(facts["fraction"], _fraction),
-        windows=dated(facts["windows"], lambda row: WindowRule(frozenset(row["families"]), _ratio(row["ratio"]))),
+        windows=dated(
+            facts["windows"], lambda row: made(WindowRule, row, ratio=_ratio(row["ratio"]), **_sets(row, _WINDOW_SETS))
+        ),
         states=dated(
             facts["states"],
             lambda row: made(StateRule, row, ratio=_ratio(row["ratio"]), tracked=frozenset(row["tracked"])),
         ),
         running=dated(facts["running"], lambda row: made(RunningRule, row)),
         pages=dated(facts["pages"], _pages),
-        encoder=dated(facts["encoder"], lambda row: made(EncoderRule, row)),
+        encoder=dated(facts["encoder"], lambda row: made(EncoderRule, row, **_sets(row, _ENCODER_SETS))),
+        prompt_graphs=dated(
+            facts["prompt_graphs"], lambda row: made(PromptGraphRule, row, **_sets(row, _PROMPT_GRAPH_SETS))
+        ),
+        workspace=dated(facts["workspace"], lambda row: made(WorkspaceRule, row, **_sets(row, ("latent_heads",)))),
+        drafter=dated(facts["drafter"], lambda row: made(DrafterRule, row)),
         kernels=dated(facts["kernels"], lambda row: made(ExpertKernel, row)),
     )
+
+
+def _sets(row: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, frozenset[Any]]:
+    """Lists of a row as sets, those that it has."""
+    return {name: frozenset(row[name]) for name in names if name in row}
 
 
 def _ratio(value: float) -> tuple[int, int]:
@@ -182,5 +206,8 @@ def _constants(facts: Mapping[str, Any]) -> Constants:
         drafts=draft_rule(facts["drafts"]),
         draft_tokens={"": facts["drafts"]["tokens"], **facts["drafts"]["family_tokens"]},
         drafted_sequences=facts["drafts"]["sequences"],
-        weight_spread=facts["weights"]["spread"],
+        weight_spread=dict(facts["weights"]["spread"]),
+        loading_bytes=facts["weights"]["loading_bytes"],
+        rotary_element_bytes=facts["rotary"]["element_bytes"],
+        unshared=frozenset(facts["unshared"]["families"]),
     )

@@ -39,6 +39,14 @@ def page_tokens(setting: Setting, rules: Rules) -> int:
     return rule.full_tokens if rule.full_from <= capability < rule.full_below else rule.tokens
 
 
+def takes_pages(setting: Setting, rules: Rules) -> bool:
+    """Whether the device's default kernel of full attention takes larger pages than the others."""
+    capability = (setting.gpu.compute_capability if setting.gpu else None) or 0.0
+    return (
+        setting.asked.get("attention_backend") is None and rules.pages.full_from <= capability < rules.pages.full_below
+    )
+
+
 def _check_caches(setting: Setting) -> None:
     specs = [owners.spec for owners in setting.scenario.model.architecture.caches]
     if not any(spec.attends for spec in specs):

@@ -22,10 +22,14 @@ class Tier:
 
 @dataclass(frozen=True, slots=True)
 class BatchRule:
-    """Tokens of a chunk and the largest captured batch by size of the device; the last tier is for any."""
+    """Tokens of a chunk and the largest captured batch by size of the device; the last tier is for any.
+
+    Where it is `capped`, no larger batches are captured than the limit of sequences that was asked.
+    """
 
     tiers: tuple[Tier, ...]
     many_ranks: int
+    capped: bool = False
 
     def tier(self, device_mib: int) -> Tier:
         """The tier of a device of that size."""
@@ -34,21 +38,27 @@ class BatchRule:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """A fixed share by the number of ranks, for devices that are not much larger than `above_mib` more of it."""
+    """A fixed share by the number of ranks up to a size, and beyond it what `beyond_reserved_mib` leave, or a share.
+
+    Devices above `above_mib` get more of it.
+    """
 
     by_ranks: tuple[tuple[int, float], ...]
     up_to_mib: int
     otherwise: float
-    above_mib: int
-    spread_mib: int
-    most_reserved_mib: int
+    beyond_reserved_mib: int = 0
+    above_mib: int | None = None
+    spread_mib: int = 0
+    most_reserved_mib: int = 0
 
     def fraction(self, ranks: int, device_mib: int) -> float:
         """The share of a device of that size."""
         found = self.otherwise
         if device_mib <= self.up_to_mib:
             found = next((share for least, share in self.by_ranks if ranks >= least), self.otherwise)
-        if device_mib <= self.above_mib:
+        elif self.beyond_reserved_mib:
+            found = (device_mib - self.beyond_reserved_mib) / device_mib
+        if self.above_mib is None or device_mib <= self.above_mib:
             return found
         larger = found + self.spread_mib * (1 - found) / device_mib
         return min(larger, (device_mib - self.most_reserved_mib) / device_mib)
@@ -80,7 +90,10 @@ class FractionRule:
 
 @dataclass(frozen=True, slots=True)
 class SumReserve:
-    """MiB of a pass, of ranks and of graphs (accounting 3.1)."""
+    """MiB of a pass, of ranks and of graphs (accounting 3.1).
+
+    `eager_decode` and `eager_prompt` say whether graphs of steps and of prompts are counted where none are captured.
+    """
 
     fixed_mib: int
     token_mib: float
@@ -94,11 +107,54 @@ class SumReserve:
     floor_mib: int
     prefill_size_mib: int = 0
     prefill_latent_mib: int = 0
+    eager_decode: bool = False
+    eager_prompt: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PromptGraphRule:
+    """Whether graphs of prompts are captured: not with what is in `never_with`, nor of some `families`.
+
+    `latent` says of which latent attention they are: "all", "indexed" or "none"; `media_families` read pictures and
+    have them all the same.
+    """
+
+    captured: bool
+    latent: str = "all"
+    never_with: frozenset[str] = frozenset()
+    families: frozenset[str] = frozenset()
+    media_families: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceRule:
+    """A backend that lowers any share by a factor where sequences are longer, and is `vendor`'s default.
+
+    With latent attention it is that for as many heads of keys a rank as `latent_heads` list.
+    """
+
+    backend: str = ""
+    vendor: str = ""
+    latent_heads: frozenset[int] = frozenset()
+    factor: float = 1.0
+    above_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterRule:
+    """Whether a drafter's cache is counted with a token's bytes, and its weights are there when pools are sized."""
+
+    cache: bool
+    weights: bool
 
 
 @dataclass(frozen=True, slots=True)
 class EncoderRule:
-    """By how much an encoder lowers the share, and what is kept for its inputs (accounting 3.1, 3.2)."""
+    """By how much an encoder lowers the share, and what is kept for its inputs (accounting 3.1, 3.2).
+
+    Families whose configs call their layers otherwise are taken to have `layers`; those in `as_decoder` give the
+    width of the decoder as that of the encoder.
+    """
 
     factor: float
     layers: int
@@ -107,14 +163,20 @@ class EncoderRule:
     least: float
     most: float
     input_bytes: int
+    unnamed: frozenset[str] = frozenset()
+    as_decoder: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class WindowRule:
-    """Families whose windows have a pool of their own, and its tokens for each of the other pool."""
+    """Families whose windows have a pool of their own, and its tokens for each of the other pool.
+
+    Those in `not_paged` have none on devices whose attention takes pages.
+    """
 
     families: frozenset[str]
     ratio: tuple[int, int]
+    not_paged: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +238,13 @@ class Constants:
     """Tokens drafted at a time where nobody says: of some families, and "" of all others."""
     drafted_sequences: int
     """Sequences that run at most beside a drafter where nobody says."""
-    weight_spread: float
+    weight_spread: dict[str, float]
+    """Shares by which weights as loaded may differ: wide ones, those of models with encoders, and narrow ones."""
+    loading_bytes: int
+    """By how much free memory after loading may differ whatever the weights."""
+    rotary_element_bytes: int
+    unshared: frozenset[str]
+    """Families whose layers all have caches of their own, also those that read another layer's."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -192,5 +260,8 @@ class Rules:
     running: RunningRule
     pages: PageRule
     encoder: EncoderRule
+    prompt_graphs: PromptGraphRule
+    workspace: WorkspaceRule
+    drafter: DrafterRule
     kernels: tuple[ExpertKernel, ...]
     constants: Constants

@@ -9,12 +9,26 @@ from service.domain.engines.vllm.shapes import remembered
 
 if TYPE_CHECKING:
     from service.domain.architecture import Architecture
+    from service.domain.engines.sglang.rules import EncoderRule
     from service.domain.model import Model
 
 
-def vision_of(model: Model) -> tuple[int, int]:
-    """Layers and hidden width of the vision encoder, zeros without one; remembered with the model."""
+def vision_of(model: Model, rule: EncoderRule) -> tuple[int, int]:
+    """Layers and hidden width of the vision encoder as the release reads them off the config, zeros without one."""
     found: tuple[int, int] = remembered(model, "vision", lambda: _vision(model.architecture))
+    layers, hidden = found
+    architecture = model.architecture
+    if not layers:
+        return found
+    if architecture.model_type in rule.unnamed:
+        layers = rule.layers
+    return layers, architecture.hidden_size if architecture.model_type in rule.as_decoder else hidden
+
+
+def reads_media(model: Model) -> bool:
+    """Whether the model takes pictures or sound; remembered with it."""
+    kinds = {ModuleKind.VISION, ModuleKind.AUDIO}
+    found: bool = remembered(model, "media", lambda: any(m.kind in kinds for m in model.architecture.modules))
     return found
 
 

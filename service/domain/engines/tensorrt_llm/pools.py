@@ -40,8 +40,10 @@ class BlockPool(Pool):
         return found if self.exact else down(found, self.block_tokens)
 
     def tokens(self, pool_bytes: int) -> int:
-        """Tokens of the pool of the longest sequences."""
-        return self._tokens(pool_bytes, self.windows[-1][0])
+        """Tokens of the pool of the longest sequences as printed: the last block counts though it is not all there."""
+        widest = self.windows[-1][0]
+        found = pool_bytes * widest // self._sequence_bytes()
+        return found if self.exact else up(found, self.block_tokens)
 
     def sequences(self, pool_bytes: int, context_tokens: int) -> int:
         """By the pool that fills first."""

@@ -80,6 +80,16 @@ def test_a_release_is_recognised_and_read(server: FakeEngine, release: Release) 
     assert reading.gpu is None
 
 
+def test_the_one_card_of_this_machine_is_not_all_cards_of_several(server: FakeEngine) -> None:
+    card = {"name": "NVIDIA GB10", "count": 1}
+    alone, split = (
+        readings(server, served(VLLM_0_24), told(VLLM_0_24, gpu=card, setup={"tensor_parallel": ranks}))[0].gpu
+        for ranks in (1, 2)
+    )
+
+    assert (alone, split) == (card, {"name": "NVIDIA GB10"})
+
+
 @EACH
 def test_its_row_is_one_that_the_service_takes_and_names_nobody(server: FakeEngine, release: Release) -> None:
     for reading in readings(server, served(release), told(release, gpu={"name": "NVIDIA L4"})):

@@ -1,0 +1,185 @@
+"""The devices that a step runs through one after another: what each reads, at which rates and coefficients.
+
+Devices of one kind are one group, whose figures are those of all stages. Where a model is placed over several kinds,
+each device is a group with its own bandwidth, peak and coefficients, and a step takes the sum of what all of them take.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from service.domain.architecture import ModuleKind
+from service.domain.calibration import Scope
+from service.domain.engines.llama_cpp import LlamaCppEngine
+from service.domain.engines.llama_cpp.capacity import placed
+from service.domain.engines.llama_cpp.layers import timed_loads
+from service.domain.engines.ranks.setting import setting_of
+from service.domain.engines.times import Case
+from service.domain.taught_times import TaughtTimes, taught_times
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from service.domain.engines.llama_cpp.layers import Placement
+    from service.domain.engines.times import Times
+    from service.domain.gpu import Gpu
+    from service.domain.loads import RankLoad
+    from service.domain.question import Question
+
+
+class Group(NamedTuple):
+    """Stages on devices of one kind; `bandwidth` and `peak` in bytes and operations a second.
+
+    `work`, `attention` and `layer_share` are parts of the model's matrices, of its attention and of its layers.
+    """
+
+    gpu: Gpu | None
+    loads: tuple[RankLoad, ...]
+    bandwidth: float
+    peak: float
+    times: Times
+    layers: int
+    expert_layers: int
+    work: float = 1.0
+    attention: float = 1.0
+    layer_share: float = 1.0
+
+    @property
+    def rates(self) -> tuple[float, float, float]:
+        """What its kernels reach: of weights and cache in bytes, of matrices in operations a second."""
+        times = self.times
+        return (
+            self.bandwidth * times.weight_fraction,
+            self.bandwidth * times.cache_fraction,
+            self.peak * times.compute_fraction,
+        )
+
+
+class Effective(NamedTuple):
+    """The rates at which devices one after another work through the whole model; None where one of them is unknown."""
+
+    bandwidth: float | None
+    peak: float | None
+
+
+def case_of(question: Question, release: str | None = None) -> Case:
+    """What the engine's coefficients depend on; a release counts where the question names it, or as given here."""
+    scenario = question.scenario
+    weights = scenario.weights
+    return Case(
+        question.gpu,
+        weights.name,
+        float(weights.element_bits),
+        float(scenario.cache.element_bits),
+        scenario.layout.tensor,
+        release or question.echo.asked.get("engine_version"),
+    )
+
+
+def placed_loads(question: Question) -> tuple[RankLoad, ...] | None:
+    """What each device reads where an engine spreads layers by shares of its own; None for all other layouts."""
+    several = question.devices or question.scenario.layout.pipeline > 1
+    if not several or not isinstance(question.engine, LlamaCppEngine):
+        return None
+    return timed_loads(setting_of(question), _everywhere(question))
+
+
+def effective(question: Question) -> Effective:
+    """The rates of devices that differ: all bytes over the time that reading each device's takes, the peak likewise."""
+    loads = placed_loads(question) or ()
+    read = [load.weights.read_bytes + load.weights.expert_bytes for load in loads]
+    worked = [load.weights.read_parameters + load.weights.expert_parameters for load in loads]
+    return Effective(
+        _harmonic(read, [device.bandwidth for device in question.devices]),
+        _harmonic(worked, [device.peak for device in question.devices]),
+    )
+
+
+def _harmonic(sizes: Sequence[int], rates: Sequence[float | None]) -> float | None:
+    known = [rate for rate in rates if rate is not None]
+    if len(known) < len(sizes):
+        return None
+    return sum(sizes) / sum(size / rate for size, rate in zip(sizes, known, strict=True))
+
+
+class Timing(NamedTuple):
+    """The groups of a step, none where rates are not known, what was learned of them, and the listed peak."""
+
+    groups: tuple[Group, ...]
+    taught: TaughtTimes
+    peak: float | None
+
+
+def timing_of(question: Question, loads: tuple[RankLoad, ...]) -> Timing:
+    """One group for all stages on devices of one kind, or a group for each of several kinds."""
+    if question.devices:
+        return _apart(question, loads)
+    taught = taught_times(question, question.engine.step.times(case_of(question)))
+    peak, architecture = _peak(question, taught.times), question.scenario.model.architecture
+    if question.bandwidth is None or peak is None:
+        return Timing((), taught, peak)
+    layers = architecture.layers, architecture.expert_layers
+    return Timing((Group(question.gpu, loads, question.bandwidth, peak, taught.times, *layers),), taught, peak)
+
+
+def _apart(question: Question, loads: tuple[RankLoad, ...]) -> Timing:
+    taught = []
+    for device in question.devices:
+        own = replace(question, gpu=device.gpu)
+        taught.append(taught_times(own, own.engine.step.times(case_of(own))))
+    # Whole steps were measured on devices of one kind alone: those of no circumstances are looked up.
+    used = tuple(dict.fromkeys(learned for own in taught for learned in own.used))
+    times, modelled = _together([own.times for own in taught]), _together([own.modelled for own in taught])
+    learned = TaughtTimes(question, modelled, times, used, Scope())
+    if question.bandwidth is None or question.peak is None:
+        return Timing((), learned, question.peak)
+    parts = zip(question.devices, loads, taught, _shares(question, loads), strict=True)
+    groups = (
+        Group(device.gpu, (load,), device.bandwidth or 0.0, device.peak or 0.0, own.times, *shares)
+        for device, load, own, shares in parts
+    )
+    return Timing(tuple(groups), learned, question.peak)
+
+
+def _peak(question: Question, times: Times) -> float | None:
+    """The rate that the engine's kernels are held to: of the type that they multiply in, unless the question says."""
+    gpu = question.gpu
+    if times.multiplies is None or gpu is None or "peak_flops_per_second" in question.echo.asked:
+        return question.peak
+    found = gpu.peak(times.multiplies)
+    return question.peak if found is None else found[1]
+
+
+def _together(times: Sequence[Times]) -> Times:
+    """Coefficients of what devices do once a step or for each other: those of the slowest."""
+    slowest = min(times, key=lambda each: (each.send_bytes_per_second, -each.send_seconds))
+    return replace(
+        slowest,
+        step_seconds=max(each.step_seconds for each in times),
+        sequence_seconds=max(each.sequence_seconds for each in times),
+        sequence_to_seconds=max(each.sequence_to_seconds for each in times),
+    )
+
+
+def _everywhere(question: Question) -> Placement:
+    """Where layers run if none stays on the host, which is what times are quoted for."""
+    engine = question.engine
+    assert isinstance(engine, LlamaCppEngine)  # noqa: S101  # no other engine places device by device
+    return placed(setting_of(question), engine.release(question.version), everything=True)
+
+
+def _shares(question: Question, loads: Sequence[RankLoad]) -> list[tuple[int, int, float, float, float]]:
+    """Of each device: its layers, those of experts, and its parts of matrices, attention and layers."""
+    where = _everywhere(question)
+    architecture = question.scenario.model.architecture
+    routed = {layer for m in architecture.modules if m.kind is ModuleKind.EXPERT for layer in m.layers}
+    work = [load.weights.read_parameters + load.weights.expert_parameters for load in loads]
+    scores = [sum(term.prefill_flops for term in load.terms) for load in loads]
+    layers = [len(held) for held in where.devices]
+    parts = zip(_parts(work), _parts(scores), _parts(layers), strict=True)
+    return [(count, len(routed & held), *part) for count, held, part in zip(layers, where.devices, parts, strict=True)]
+
+
+def _parts(sizes: Sequence[int]) -> list[float]:
+    return [size / (sum(sizes) or 1) for size in sizes]

@@ -1,0 +1,125 @@
+"""A long job takes turns that are short, and uploads are answered between them."""
+
+import time
+from collections.abc import Callable, Iterator
+from threading import Thread
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.orm import Session, sessionmaker
+
+from service.api.services import services_of
+from service.domain.measurement import judge
+from service.domain.observations import observe
+from service.storage import learning, measurement_settling, turns
+from service.storage.learning import learn_some
+from service.storage.turns import Turns
+from tests.api.probing import verdicts
+from tests.api.school import School, new_school
+from tests.fleet import memory_row
+
+ROWS, ROW_SECONDS = 60, 0.04
+LONGEST_WAIT_SECONDS = 2.0
+
+
+@pytest.fixture
+def school(database_url: str) -> Iterator[School]:
+    with new_school(database_url) as school:
+        yield school
+
+
+def row(number: int) -> Any:  # noqa: ANN401  # a row
+    return memory_row(number % 5 + 1, 84_929_347_584, number=number)
+
+
+def slowly(does: Callable[..., Any]) -> Callable[..., Any]:
+    def done(*arguments: Any) -> Any:  # noqa: ANN401  # whatever it is given
+        time.sleep(ROW_SECONDS)
+        return does(*arguments)
+
+    return done
+
+
+def longest_wait(school: School, job: Callable[[], object]) -> float:
+    """How long the unluckiest of the uploads waits that are sent while a job runs; each is answered."""
+    waits: list[float] = []
+    working = Thread(target=job)
+    working.start()
+    # No more than these, or the job would never come to the end of the rows.
+    while working.is_alive() and len(waits) < ROWS // 2:
+        started = time.monotonic()
+        assert verdicts(school.lab.upload(row(10_000 + len(waits)))) == ["accepted"]
+        waits.append(time.monotonic() - started)
+        time.sleep(0.05)
+    working.join()
+    assert len(waits) > 3
+    return max(waits)
+
+
+def test_uploads_are_answered_while_it_learns(school: School, monkeypatch: pytest.MonkeyPatch) -> None:
+    school.lab.upload(*map(row, range(ROWS)))
+    monkeypatch.setattr(learning, "observe", slowly(observe))
+    having = services_of(school.lab.app)
+    lessons = []
+
+    wait = longest_wait(school, lambda: lessons.append(learn_some(having.sessions, having.keeper.current())))
+
+    assert (lessons[0].rows >= ROWS, lessons[0].done) == (True, True)
+    assert wait < LONGEST_WAIT_SECONDS
+
+
+def test_uploads_are_answered_while_rows_are_judged_again(school: School, monkeypatch: pytest.MonkeyPatch) -> None:
+    school.lab.upload(*map(row, range(ROWS)))
+    having = services_of(school.lab.app)
+    with having.sessions() as session, session.begin():
+        session.execute(text("UPDATE measurement_name SET pending = true"))
+    monkeypatch.setattr(measurement_settling, "judge", slowly(judge))
+    settled = []
+
+    def settle() -> None:
+        settled.append(measurement_settling.settle_some(having.sessions, having.keeper.current(), 60))
+
+    wait = longest_wait(school, settle)
+
+    assert settled == [True]
+    assert wait < LONGEST_WAIT_SECONDS
+
+
+def test_a_turn_that_took_long_is_followed_by_a_smaller_one(
+    sessions: sessionmaker[Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, job = iter([0.0, 0.1, 10.0, 12.0, 20.0, 20.2, 30.0, 30.4]), Turns(sessions, 50)
+    monkeypatch.setattr(turns, "monotonic", lambda: next(clock))
+    sizes = [job.rows]
+    for rows in (32, 50, 12, 0):
+        with job.take():
+            pass
+        job.did(rows)
+        sizes.append(job.rows)
+
+    assert sizes == [32, 50, 12, 24, 24]
+
+
+def test_a_turn_is_over_once_half_of_its_time_is(
+    sessions: sessionmaker[Session], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, job = iter([0.0, 0.2, 0.3, 0.3]), Turns(sessions, 50)
+    monkeypatch.setattr(turns, "monotonic", lambda: next(clock))
+
+    with job.take():
+        assert [job.is_over(), job.is_over()] == [False, True]
+
+
+def fail_after(job: Turns, statement: str) -> None:
+    with job.take() as session:
+        session.execute(text(statement))
+        raise ZeroDivisionError
+
+
+def test_a_turn_that_fails_leaves_nothing(sessions: sessionmaker[Session]) -> None:
+    with pytest.raises(ZeroDivisionError):
+        fail_after(Turns(sessions, 50), "INSERT INTO learning_queue VALUES (7)")
+
+    with sessions() as session:
+        assert session.scalar(text("SELECT count(*) FROM learning_queue")) == 0
