@@ -16,6 +16,7 @@ from service.domain.engines.vllm.beside import beside_of
 from service.domain.engines.vllm.planning import flight_of, loaded_of, plan_of, weight_bytes
 from service.domain.engines.vllm.refusals import Refusal, check, core_of
 from service.domain.engines.vllm.reserve import Part, Reserve, corrected, reserve_of
+from service.domain.engines.vllm.setting import has_states
 
 if TYPE_CHECKING:
     from service.domain.engines.vllm.groups import Flight, Plan
@@ -237,4 +238,8 @@ def _weight_share(setting: Setting, rules: Rules) -> float:
         return spread["padded"]
     if number.element_bits >= _WIDE_BITS:
         return spread["wide"]
-    return spread["eight_bits" if number.element_bits >= _EIGHT_BITS else "four_bits"]
+    if number.element_bits >= _EIGHT_BITS:
+        return spread["eight_bits"]
+    architecture = setting.model.architecture
+    some = bool(architecture.experts[0]) and number.name in rules.constants.mixed_formats
+    return spread["four_bits_mixed" if some or has_states(architecture) else "four_bits"]

@@ -20,6 +20,7 @@ from service.domain.engines.vllm.rules import (
     Constants,
     EncoderRule,
     EngineRule,
+    ExpertKernel,
     ExpertsRule,
     GraphBytes,
     GraphRule,
@@ -230,8 +231,10 @@ def _constants(facts: Mapping[str, Any]) -> Constants:
         picture_rotary_stretch=weights["picture_rotary_stretch"],
         vocabulary_multiple=weights["vocabulary_multiple"],
         weight_types=dict(weights["types"]),
+        mixed_formats=frozenset(weights["mixed_formats"]),
         weight_spread=dict(weights["spread"]),
         without_buffers=frozenset(facts["experts"]["without_buffers"]),
+        expert_kernels={row["name"]: _kernel(row) for row in facts["experts"]["kernels"]["known"]},
         aligned_formats=frozenset(facts["experts"]["aligned"]["formats"]),
         aligned_capability=float(facts["experts"]["aligned"]["capability"]),
         unified=Span(*facts["unified"]["bytes"]),
@@ -244,6 +247,10 @@ def _constants(facts: Mapping[str, Any]) -> Constants:
         backends={row["name"]: made(Backend, row, sizes=tuple(row.get("sizes", ()))) for row in backends["known"]},
         backend_workspace=_by_capability(backends["workspace"], "bytes"),
     )
+
+
+def _kernel(row: Mapping[str, Any]) -> ExpertKernel:
+    return made(ExpertKernel, row, formats=frozenset(row.get("formats", ())))
 
 
 def _cache_type(row: Mapping[str, Any]) -> CacheType:

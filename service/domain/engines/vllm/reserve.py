@@ -59,7 +59,7 @@ def reserve_of(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last
         device.capability, device.link_bytes_per_second, device.unified, device.vendor, batch, stage, last, length,
         setting.cache.name,
         asked.enforce_eager, asked.speculative_tokens, asked.sampler_backend, asked.attention_backend,
-        asked.encoder_budget_tokens,
+        asked.moe_backend, asked.encoder_budget_tokens,
     )  # fmt: skip
     found: Reserve = remembered(setting.model, key, lambda: _reserve(setting, rules, batch, stage=stage, last=last))
     return found
@@ -176,7 +176,8 @@ def _encoder(setting: Setting, rules: Rules, batch: Batch, peak: Peak) -> Part:
     held = tokens * setting.model.architecture.hidden_size * _HALF_BYTES + patches * patch_bytes
     # The inner width before and after the activation, which no kernel of an encoder computes in place.
     inner = ceil_div(tower.inner, setting.layout.tensor)
-    own = patches * (_INNER_HELD * inner + rules.constants.hidden_multiple * tower.hidden) * _HALF_BYTES
+    at_once = each * rule.at_once_tokens.get(setting.model.architecture.model_type, tokens)
+    own = min(patches, at_once) * (_INNER_HELD * inner + rules.constants.hidden_multiple * tower.hidden) * _HALF_BYTES
     size = held + max(0, own - max(peak.forward, peak.sampler + peak.beside_sampler))
     apart = whole(own * rule.apart) if rules.core == "v0" else 0
     return Part(
@@ -222,7 +223,9 @@ def _communication(setting: Setting, rules: Rules) -> Part:
     layout, capability = setting.layout, setting.device.capability or 0
     ranks = layout.tensor * (layout.data if layout.expert else 1)
     link = "nvlink" if setting.device.link_bytes_per_second >= rules.constants.link_from else "pcie"
+    fused = layout.data * layout.pipeline == 1 and not setting.asked.enforce_eager
     for row in rules.links if ranks > 1 else ():
-        if row.link == link and row.capability <= capability and row.ranks >= min(ranks, _MOST_RANKS):
+        fits = row.link == link and row.capability <= capability and row.ranks >= min(ranks, _MOST_RANKS)
+        if fits and (fused or not row.fused):
             return Part("communication", row.span, f"buffers between {ranks} ranks over {link}")
     return Part("communication", NOTHING, "")

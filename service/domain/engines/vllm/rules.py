@@ -110,6 +110,24 @@ class Backend:
 
 
 @dataclass(frozen=True, slots=True)
+class ExpertKernel:
+    """What runs experts, as far as it holds other rows than the common form.
+
+    `passing` rows of the hidden width, for each token and expert it visits, are held while a layer runs; the second
+    buffer is as wide as an expert's inner width alone where `narrow`.
+    """
+
+    formats: frozenset[str] = frozenset()
+    passing: int = 0
+    narrow: bool = False
+
+
+def kernel_name(asked: str) -> str:
+    """The name as the engine compares it."""
+    return asked.casefold().replace("-", "_")
+
+
+@dataclass(frozen=True, slots=True)
 class PagingRule:
     """How a release pages its caches; see `pages.PageRules` for the first five.
 
@@ -201,12 +219,16 @@ class RuntimeRule:
 
 @dataclass(frozen=True, slots=True)
 class LinkRule:
-    """Communication buffers of each rank, up to that many ranks on that kind of link, from a capability on."""
+    """Communication buffers of each rank, up to that many ranks on that kind of link, from a capability on.
+
+    `fused` rows hold where all-reduces are fused with what follows: steps compiled, ranks of one replica and one stage.
+    """
 
     link: str
     ranks: int
     span: Span
     capability: float = 0.0
+    fused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +301,7 @@ class EncoderRule:
     low: float
     high: float
     apart: float
+    at_once_tokens: dict[str, int]
 
     def patches_of(self, model_type: str) -> tuple[int, int]:
         """How many patches of that family make a token, and the bytes of one."""
@@ -307,8 +330,10 @@ class Constants:
     picture_rotary_stretch: int
     vocabulary_multiple: int
     weight_types: dict[str, str]
+    mixed_formats: frozenset[str]
     weight_spread: dict[str, float]
     without_buffers: frozenset[str]
+    expert_kernels: dict[str, ExpertKernel]
     aligned_formats: frozenset[str]
     aligned_capability: float
     unified: Span

@@ -52,6 +52,7 @@ class Asked(NamedTuple):
     speculative_method: str | None = None
     speculative_tokens: int = 0
     sampler_backend: str | None = None
+    moe_backend: str | None = None
     encoder_budget_tokens: int | None = None
     decode_context_parallel: int = 1
 

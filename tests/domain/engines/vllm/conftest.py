@@ -32,6 +32,11 @@ Hold = Callable[..., Held]
 SettingOf = Callable[..., Setting]
 
 
+def gib(held: Held, *names: str) -> float:
+    """GiB of the named parts of a reserve together."""
+    return sum(part.span.middle for part in held.parts if part.name in names) / GIB
+
+
 def cases(name: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = yaml.safe_load((DATA / f"vllm_{name}.yaml").read_text())
     return found

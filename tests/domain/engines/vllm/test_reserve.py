@@ -7,14 +7,9 @@ import pytest
 from service.domain.engines.vllm import Held
 from service.domain.engines.vllm.reserve import Part, summed
 from service.domain.engines.vllm.rules import Span
-from tests.domain.engines.vllm.conftest import GIB, Hold
+from tests.domain.engines.vllm.conftest import GIB, Hold, gib
 
 MODEL = {"model": "llama-3.1-8b-instruct", "gpu": "h100-sxm-80gb"}
-
-
-def gib(held: Held, *names: str) -> float:
-    """GiB of the named parts together."""
-    return sum(part.span.middle for part in held.parts if part.name in names) / GIB
 
 
 def parts(held: Held) -> set[str]:
@@ -240,6 +235,19 @@ def test_buffers_over_a_fast_link_are_larger_than_over_a_slow_one(quote: Hold) -
     assert gib(fast, "communication") > 5 * gib(slow, "communication") > 0
 
 
+@pytest.mark.parametrize("asked", [{"enforce_eager": True}, {"pipeline_parallel": 2}, {"engine_version": "0.16.0"}])
+def test_fused_all_reduces_keep_more(quote: Hold, asked: dict[str, Any]) -> None:
+    """Source: 0.9 GiB of an eager start of Llama-3.3-70B over eight H100 with 0.19, 2.1 and 2.2 of compiled ones."""
+    start = {
+        "model": "llama-3.3-70b-instruct",
+        "gpu": "h100-sxm-80gb",
+        "engine_version": "0.19.0",
+        "tensor_parallel": 8,
+    }
+    assert gib(quote(**start), "communication") > gib(quote(**{**start, **asked}), "communication") + 1
+    assert gib(quote(**start), "communication") == pytest.approx(2.1)
+
+
 def test_a_bridge_between_two_cards_is_no_fast_link(quote: Hold) -> None:
     """Source: 0.15 GiB beside the parts of one rank on four RTX 3090 with 0.11.0."""
     bridged, none = (
@@ -291,6 +299,14 @@ def test_a_budget_for_pictures_may_be_given(quote: Hold) -> None:
     asked = {"model": "gemma-3-27b-it", "gpu": "h100-sxm-80gb", "engine_version": "0.20.0"}
     less, more = (gib(quote(**asked, encoder_budget_tokens=n), "encoder") for n in (1024, 8192))
     assert more == pytest.approx(8 * less)
+
+
+def test_pictures_that_are_embedded_one_by_one_take_the_pass_of_one(quote: Hold) -> None:
+    """Source: gemma4_mm.py of 0.20.0, which runs pictures and frames in a loop."""
+    asked = {"model": "gemma-4-26b-a4b-it", "gpu": "h100-sxm-80gb", "engine_version": "0.20.0"}
+    sizes = [gib(quote(**asked, max_batched_tokens=n), "encoder") for n in (4096, 16384)]
+    assert sizes[1] == pytest.approx(4 * sizes[0])
+    assert sizes[1] < 0.5
 
 
 def test_a_budget_beyond_the_longest_sequence_is_cut_to_it(quote: Hold) -> None:
