@@ -22,7 +22,9 @@ def batch_of(setting: Setting, rules: Rules) -> Batch:
     tier = _tier(rule, setting.device, setting.memory.memory_bytes) if rule.tiers else None
     tokens = asked.max_batched_tokens
     if tokens is None:
-        tokens = max(tier.tokens if tier else _prompt_tokens(rule, setting), _whole_pictures(rule, setting))
+        tokens = tier.tokens if tier else _prompt_tokens(rule, setting)
+        if setting.model.architecture.whole_pictures and asked.encoder_budget_tokens != 0:
+            tokens = max(tokens, rule.whole_picture_tokens)
     default = tier.sequences if tier else rule.sequences
     sequences = asked.max_sequences_limit
     if sequences is None:
@@ -54,12 +56,6 @@ def _prompt_tokens(rule: BatchRule, setting: Setting) -> int:
     if limit > rule.chunks_above_tokens and not has_latent(setting.model.architecture):
         return rule.chunk_tokens
     return max(limit, rule.least_tokens)
-
-
-def _whole_pictures(rule: BatchRule, setting: Setting) -> int:
-    """Tokens of the largest picture or film, where its tokens attend both ways and so must stand in one batch."""
-    seen = setting.asked.encoder_budget_tokens != 0
-    return rule.whole_picture_tokens if seen and setting.model.architecture.whole_pictures else 0
 
 
 def _concurrent(asked: Asked, rules: Rules, pipeline: int) -> int:

@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.engines.vllm.batch import batch_of
-from service.domain.engines.vllm.beside import beside_of
 from service.domain.engines.vllm.planning import flight_of, loaded_of, plan_of, weight_bytes
 from service.domain.engines.vllm.refusals import Refusal, check, core_of
 from service.domain.engines.vllm.reserve import Part, Reserve, corrected, reserve_of
@@ -217,13 +216,13 @@ def _interval(setting: Setting, rules: Rules, ranks: tuple[Rank, ...]) -> tuple[
         blocks = min(rank.blocks for rank in ranks)
         return blocks, blocks
     way, correction = rules.constants.interval_share, setting.memory.correction
-    beside = beside_of(setting, rules)
     share = 0.0 if setting.weight_bytes is not None else _weight_share(setting, rules)
     low, high = [], []
     for rank in ranks:
         weights = rank.weight_bytes * share
         less, more = math.hypot(rank.reserve.more, weights) * way, math.hypot(rank.reserve.less, weights) * way
         if rank.reserve.parts:
+            beside = rank.reserve.beside
             less, more = math.hypot(less, beside.less), math.hypot(more, beside.more)
         if rank.reserve.parts and correction.probes:
             less, more = correction.spread(correction.more, less), correction.spread(correction.less, more)

@@ -46,7 +46,8 @@ def core_of(setting: Setting, release: ReleaseRules) -> str:
 def check(setting: Setting, release: ReleaseRules, rules: Rules) -> tuple[Refusal, ...]:
     """What the release refuses to start with; raises QuoteError for settings that it has no meaning for."""
     _check_backend(setting, rules)
-    _check_kernel(setting, rules)
+    if setting.asked.moe_backend is not None:
+        _check_kernel(setting.asked.moe_backend, rules)
     _check_block(setting, rules)
     _check_caches(setting)
     _check_cache_type(setting, release, rules)
@@ -69,9 +70,9 @@ def _check_backend(setting: Setting, rules: Rules) -> None:
         raise ValidationError(Fault("/attention_backend", f"{asked} computes {what}."))
 
 
-def _check_kernel(setting: Setting, rules: Rules) -> None:
-    asked, known = setting.asked.moe_backend, rules.constants.expert_kernels
-    if asked is not None and kernel_name(asked) not in known:
+def _check_kernel(asked: str, rules: Rules) -> None:
+    known = rules.constants.expert_kernels
+    if kernel_name(asked) not in known:
         detail = f"No kernels of experts are called {asked[:40]!r}; these are: {', '.join(known)}."
         raise NotSupported(Fault("/moe_backend", detail, nearest(asked, known)))
 

@@ -10,9 +10,10 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.engines.vllm.activations import Peak, installed_sampler, peak_of, sampler_of, second_runner
+from service.domain.engines.vllm.beside import beside_of
 from service.domain.engines.vllm.graphs import graphs_of
 from service.domain.engines.vllm.pages import unpaged_state_bytes
-from service.domain.engines.vllm.rules import NOTHING, Shares, Span
+from service.domain.engines.vllm.rules import NOTHING, NOTHING_BESIDE, Beside, Shares, Span
 from service.domain.engines.vllm.setting import has_latent, has_states
 from service.domain.engines.vllm.shapes import remembered, tower_of
 from service.domain.units import ceil_div, whole
@@ -41,12 +42,13 @@ class Part(NamedTuple):
 
 
 class Reserve(NamedTuple):
-    """All parts of one rank, their sum, and by how much the sum may be smaller or larger."""
+    """All parts of one rank, their sum, by how much it may be smaller or larger, and a cache beside what parts say."""
 
     parts: tuple[Part, ...]
     total: int
     less: float
     more: float
+    beside: Beside = NOTHING_BESIDE
 
 
 def reserve_of(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last: bool) -> Reserve:
@@ -55,7 +57,7 @@ def reserve_of(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last
     # Only the gather buffer of latent attention and the largest film follow the longest sequence.
     length = setting.limit_tokens if asked.encoder_budget_tokens or has_latent(setting.model.architecture) else 0
     key = (
-        "vllm-reserve", rules, setting.weights, layout.tensor, layout.pipeline, layout.expert and layout.data,
+        "vllm-reserve", rules, setting.weights, layout.tensor, layout.pipeline, layout.data, layout.expert,
         device.capability, device.link_bytes_per_second, device.unified, device.vendor, batch, stage, last, length,
         setting.cache.name,
         asked.enforce_eager, asked.speculative_tokens, asked.sampler_backend, asked.attention_backend,
@@ -75,7 +77,7 @@ def _reserve(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last: 
         _graphs(setting, rules, batch),
         _communication(setting, rules),
     )
-    return summed(part for part in parts if part.span.high)
+    return summed(part for part in parts if part.span.high)._replace(beside=beside_of(setting, rules))
 
 
 def summed(parts: Iterable[Part]) -> Reserve:
@@ -99,7 +101,7 @@ def corrected(reserve: Reserve, correction: Correction) -> Reserve:
             note = f"{part.note}, {correction.note}".removeprefix(", ")
             parts[name] = Part(name, Span(*(max(0, size + moved) for size in part.span)), note, "calibrated")
         beyond -= moved
-    return Reserve(tuple(parts.values()), sum(map(_size, parts.values())), reserve.less, reserve.more)
+    return reserve._replace(parts=tuple(parts.values()), total=sum(map(_size, parts.values())))
 
 
 def _size(part: Part) -> int:

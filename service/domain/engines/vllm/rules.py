@@ -34,6 +34,9 @@ class Beside(NamedTuple):
     more: int
 
 
+NOTHING_BESIDE = Beside(0, 0)
+
+
 class Shares(NamedTuple):
     """By which share of itself a size may be smaller or larger."""
 
