@@ -136,7 +136,7 @@ class Lookups:
 
     @property
     def limits(self) -> Limits | Doubt:
-        """What may be believed, or why the catalog does not say: one of before this release had none."""
+        """What may be believed, or why the catalog does not say."""
         if self._limits is None:
             self._limits = self._keep("engine", NO_ENGINE, self._find_limits)
         return self._limits

@@ -29,6 +29,7 @@ from service.domain.gpu import Gpu
 from service.domain.model import Model
 from service.domain.naming import NamedModel
 from service.domain.precision import NumberFormat
+from service.domain.scopes import NO_ENGINE
 from service.domain.trust import NOBODY_DISTRUSTED, Distrust
 from service.storage.calibrations import Revisions, newest_revisions, read_calibration
 from service.storage.catalog import CatalogDelta, StoredEntry, read_entries
@@ -36,6 +37,7 @@ from service.storage.database import read_session
 from service.storage.kind_entries import KindEntries, changed_entries, suggest_names
 from service.storage.listing import Listing, page_ids
 from service.storage.names import fold, last_part
+from service.storage.shipped import MEASUREMENTS, shipped_limits
 from service.storage.trust import read_distrust
 
 if TYPE_CHECKING:
@@ -183,7 +185,7 @@ class Snapshot:
 
     def engine(self, name: str, pointer: str = "/engine") -> Engine:
         """The policy of that engine."""
-        return self._value(CatalogKind.ENGINE, name, pointer, engines.from_facts)
+        return self._value(CatalogKind.ENGINE, name, pointer, _engine)
 
     def ids(self, kind: CatalogKind) -> tuple[str, ...]:
         """Every id of a kind, in order."""
@@ -341,6 +343,13 @@ class SnapshotKeeper:
         if self._failing:
             _logger.info("catalog can be read again")
         self._failing = False
+
+
+def _engine(entry: Entry) -> Engine:
+    """The policy; what measurements are held to comes from the shipped files in a catalog that was loaded before."""
+    if entry.id == NO_ENGINE and MEASUREMENTS not in entry.facts:
+        entry = replace(entry, facts={**entry.facts, MEASUREMENTS: shipped_limits()})
+    return engines.from_facts(entry)
 
 
 def _revisions(snapshot: Snapshot) -> Revisions:

@@ -1,66 +1,15 @@
 """What measurements are taken for, by a catalog of files and by the clock."""
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from service.domain.errors import UnknownGpu, UnknownModel
-from service.domain.gpu import Gpu
-from service.domain.measurement import Judgement, Lookups, Verdict, gpu_name, judge
+from service.domain.measurement import Lookups, Verdict, gpu_name, judge
 from service.domain.measurement_limits import Window
-from service.domain.model import Model
-from service.domain.naming import NamedModel
-from tests.domain.conftest import Shelf
-
-NOW = datetime(2026, 11, 29, 12, tzinfo=UTC)
-H100, GEFORCE = "h100-sxm-80gb", "rtx-4090"
-LLAMA = {"model": "llama-2-7b"}
-TOTAL = 85_029_615_043
-
-
-class Catalog:
-    """The catalog's files, of which the tests name some that are not there."""
-
-    def __init__(self, shelf: Shelf) -> None:
-        self.revision, self.calibration = shelf.revision, shelf.calibration
-        self.format, self.engine = shelf.format, shelf.engine
-        self._shelf = shelf
-
-    def gpu(self, name: str, pointer: str = "/gpu") -> Gpu:
-        if "9090" in name:
-            raise UnknownGpu.at(pointer, f"The catalog has no GPU named {name!r}.")
-        return self._shelf.gpu(name)
-
-    def model(self, name: str) -> Model:
-        if name.startswith("nobody"):
-            raise UnknownModel.at("/model", f"The catalog has no model named {name!r}.")
-        return self._shelf.model(name)
-
-    def named_model(self, name: str, pointer: str = "/model") -> NamedModel:
-        return self._shelf.named_model(name, pointer)
-
-
-CATALOG = Catalog(Shelf())
-
-
-def row(kind: str, values: dict[str, Any], setup: dict[str, Any] | None = None, **more: object) -> dict[str, Any]:
-    found = {"kind": kind, "measured_at": "2026-11-29T10:00:00Z", "values": values, "gpu": {"name": H100}}
-    return {**found, "setup": setup or {}, **more}
-
-
-def judged(measured: dict[str, Any]) -> Judgement:
-    return judge(measured, NOW, Lookups(CATALOG))
-
-
-def verdict(kind: str, values: dict[str, Any], setup: dict[str, Any] | None = None, **more: object) -> Verdict:
-    return judged(row(kind, values, setup, **more)).verdict
-
-
-def step(seconds: float, **setup: object) -> Verdict:
-    return verdict("decode_step", {"seconds": seconds}, setup)
+from tests.domain.judging import CATALOG, GEFORCE, H100, LLAMA, NOW, TOTAL, judged, row, step, verdict
 
 
 def test_what_a_healthy_card_reports_is_accepted() -> None:
@@ -361,68 +310,6 @@ def test_the_studys_impossible_row_is_quarantined() -> None:
 
     assert step(0.00098, **setup) is Verdict.QUARANTINED
     assert step(0.0165, **setup) is Verdict.ACCEPTED
-
-
-def test_a_million_tokens_a_second_are_quarantined() -> None:
-    assert step(1e-6, **LLAMA) is Verdict.QUARANTINED
-
-
-def test_a_step_of_a_few_layers_is_compared_with_those() -> None:
-    timed = {"seconds": 0.00025, "layers_timed": 1}
-
-    assert verdict("decode_step", timed, {**LLAMA, "batch_size": 8, "context_tokens": 4096}) is Verdict.ACCEPTED
-    assert verdict("decode_step", {**timed, "seconds": 2e-5}, LLAMA) is Verdict.QUARANTINED
-
-
-def test_a_step_that_guesses_tokens_may_be_faster() -> None:
-    assert step(0.001, **LLAMA, speculative_method="eagle") is Verdict.ACCEPTED
-
-
-@pytest.mark.parametrize("setup", [{"speculative_method": "eagle"}, {"draft_model": "llama-2-7b"}])
-def test_no_step_that_guesses_is_a_thousand_times_as_fast(setup: dict[str, Any]) -> None:
-    assert step(1e-6, **LLAMA, **setup) is Verdict.QUARANTINED
-
-
-def test_a_step_of_a_file_of_mixed_widths_reads_a_bit_a_parameter_at_least() -> None:
-    mixed = {**LLAMA, "weight_dtype": "q4_k_m"}
-
-    assert step(1e-6, **mixed) is Verdict.QUARANTINED
-    assert step(0.0013, **mixed) is Verdict.ACCEPTED
-    # What is too slow for its least need not be for what it is.
-    assert step(100.0, **mixed) is Verdict.ACCEPTED
-
-
-@pytest.mark.parametrize("name", ["decode_context_parallel", "attention_data_parallel"])
-def test_ranks_that_share_sequences_read_a_part_of_their_cache(name: str) -> None:
-    busy = {**LLAMA, "tensor_parallel": 8, "batch_size": 256, "context_tokens": 4096}
-
-    assert step(0.006, **busy) is Verdict.QUARANTINED
-    assert step(0.006, **busy, **{name: 8}) is Verdict.ACCEPTED
-
-
-def test_a_large_batch_is_bound_by_arithmetic() -> None:
-    assert step(0.02, **LLAMA, batch_size=4096) is Verdict.QUARANTINED
-    assert step(0.08, **LLAMA, batch_size=4096) is Verdict.ACCEPTED
-
-
-def test_experts_that_no_token_visits_need_not_be_read() -> None:
-    assert step(0.012, model="mixtral-8x7b-v0.1") is Verdict.ACCEPTED
-    assert step(0.004, model="mixtral-8x7b-v0.1") is Verdict.QUARANTINED
-
-
-def test_a_prefill_multiplies_every_token_with_the_weights() -> None:
-    setup = {**LLAMA, "prompt_tokens": 8192}
-
-    assert verdict("prefill", {"seconds": 0.25}, setup) is Verdict.ACCEPTED
-    assert verdict("prefill", {"seconds": 0.05}, setup) is Verdict.QUARANTINED
-    assert verdict("prefill", {"seconds": 0.05}, LLAMA) is Verdict.ACCEPTED
-
-
-def test_an_all_reduce_may_beat_its_links_but_not_the_memory() -> None:
-    assert verdict("all_reduce", {"bytes": 2**28, "ranks": 8, "seconds": 0.001}) is Verdict.ACCEPTED
-    assert verdict("all_reduce", {"bytes": 2**30, "ranks": 8, "seconds": 0.0001}) is Verdict.QUARANTINED
-    assert verdict("all_reduce", {"bytes": 2**20, "ranks": 8, "seconds": 1e-7}) is Verdict.ACCEPTED
-    assert verdict("all_reduce", {"bytes": 2**20, "ranks": 8, "seconds": 1e-9}) is Verdict.QUARANTINED
 
 
 @pytest.mark.parametrize(

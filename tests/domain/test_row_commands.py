@@ -7,7 +7,7 @@ import pytest
 from service.domain.measurement import Lookups, Verdict, judge
 from service.domain.observations import observe
 from tests.domain.commands.command_cases import catalog
-from tests.domain.test_measurement import NOW
+from tests.domain.judging import NOW
 from tests.fleet import GIB, MODEL, RELEASE, capacity_row
 
 COMMAND = "vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 8192"
