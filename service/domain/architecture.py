@@ -175,6 +175,8 @@ class Architecture:
     cache_format: str | None = None
     """The cache format that the checkpoint's own scheme asks for."""
     rotary: Rotary = _WHOLE_KEYS
+    whole_pictures: bool = False
+    """Whether the tokens of a picture attend both ways, so that no batch may cut it."""
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
