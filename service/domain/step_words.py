@@ -8,7 +8,8 @@ from service.domain.traffic import case_of
 
 if TYPE_CHECKING:
     from service.domain.exchange import Exchange
-    from service.domain.traffic import Step, Traffic
+    from service.domain.step import Step
+    from service.domain.traffic import Traffic
 
 
 def say_step(flow: Traffic, step: Step | None, batch: int) -> list[str]:
