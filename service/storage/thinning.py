@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, and_, delete, func, or_, select
 from sqlalchemy.orm import Session, sessionmaker
 
 from service.storage.database import read_session
-from service.storage.tables import LearningQueue, LearningSample, LearningState, Measurement
+from service.storage.measurement_tables import LearningQueue, LearningSample, LearningState, Measurement
 from service.storage.turns import Turns
 
 _ROWS_AT_ONCE: Final = 5000
