@@ -150,6 +150,17 @@ def test_a_cache_where_nothing_was_left_is_of_no_engine_that_is_known() -> None:
     assert (reading.refusal, reading.said) == (None, {})
 
 
+def test_an_engine_that_gives_up_for_two_reasons_is_two() -> None:
+    no_room = core("ValueError: No available memory for the cache blocks. Try increasing it.")
+    no_memory = core(
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of"
+        " 23.53 GiB of which 1.20 GiB is free."
+    )
+
+    assert start(no_memory).refusal is not None
+    assert start(no_memory, no_room).refusal is None
+
+
 def test_what_the_engine_chose_takes_the_place_of_the_length_it_began_with() -> None:
     reading = start(
         core("Available KV cache memory: 2.00 GiB"),
@@ -271,6 +282,13 @@ def test_more_values_than_are_kept_apart_are_left_out() -> None:
     reading = read(lines)
 
     assert any("More values" in warning for warning in reading.warnings)
+
+
+def test_two_spellings_of_a_context_are_of_two_releases() -> None:
+    old, new = "llama_new_context_with_model: n_ctx      = 4096", "llama_context: n_ctx         = 4096"
+    reading = read([old, new, "llama_new_context_with_model: n_batch    = 512"])
+
+    assert any("mixed" in warning for warning in reading.warnings)
 
 
 def test_a_log_of_broken_lines_alone_lists_a_part_of_them() -> None:
