@@ -175,6 +175,8 @@ class Architecture:
     cache_format: str | None = None
     """The cache format that the checkpoint's own scheme asks for."""
     rotary: Rotary = _WHOLE_KEYS
+    whole_pictures: bool = False
+    """Whether the tokens of a picture attend both ways, so that no batch may cut it."""
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -215,6 +217,13 @@ class Architecture:
     def expert_layers(self) -> int:
         """Layers with routed experts."""
         return len({layer for m in self.modules if m.kind is ModuleKind.EXPERT for layer in m.layers})
+
+    @cached_property
+    def expert_parameters(self) -> int:
+        """Parameters of one routed expert of a layer."""
+        experts = [m for m in self.modules if m.kind is ModuleKind.EXPERT]
+        first = experts[0].layers[:1] if experts else ()
+        return sum(m.elements for m in experts if m.layers[:1] == first)
 
     @cached_property
     def query_width(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from service.domain.architecture import Architecture, Module, ModuleKind
@@ -40,7 +41,9 @@ def read(fields: Fields) -> Architecture:
     pictures, sounds = fields.inner("vision_config"), fields.inner("audio_config")
     modules = see(pictures, text.hidden_size) if pictures is not None else []
     modules += hear(sounds, text.hidden_size) if sounds is not None else []
-    return compose(fields, text, modules)
+    inner = fields.inner("text_config")
+    both_ways = inner is not None and inner.text("use_bidirectional_attention") == "vision"
+    return replace(compose(fields, text, modules), whole_pictures=both_ways)
 
 
 def _tower(fields: Fields, out: int) -> list[Module]:

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from service.domain.precision import WeightFormat
 
 _SIXTEEN_BITS = 2
+_QUANTIZED_BITS = range(8, 16)
+"""Widths in which checkpoints store experts of prediction layers as their others; narrower ones keep 16."""
 _FUSION = "eh_proj"
 
 
@@ -27,7 +29,7 @@ def drafted_bytes(architecture: Architecture, number: WeightFormat, tensor: int)
         if module.kind is not ModuleKind.PREDICTION or module.rows == architecture.vocabulary_size:
             continue
         size = _SIXTEEN_BITS * module.elements
-        if module.per_layer > 1 and number.element_bits < _SIXTEEN_BITS * 8:
+        if module.per_layer > 1 and int(number.element_bits) in _QUANTIZED_BITS:
             size = number.matrix_bytes(module.rows, module.columns, ModuleKind.EXPERT)
         total += module.count * size // (1 if module.shard is Shard.REPLICATED else tensor)
     if total:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from service.domain.engines.vllm.rules import at_capability
-from service.domain.engines.vllm.setting import has_states
+from service.domain.engines.vllm.rules import at_capability, kernel_name
+from service.domain.engines.vllm.setting import has_latent, has_states
 from service.domain.engines.vllm.shapes import widths_of
 from service.domain.units import ceil_div, whole
 
 if TYPE_CHECKING:
-    from service.domain.engines.vllm.rules import Rules, SamplerMethod
+    from service.domain.engines.vllm.rules import ExpertKernel, Rules, SamplerMethod
     from service.domain.engines.vllm.setting import Batch, Setting
     from service.domain.engines.vllm.shapes import Widths
 
@@ -35,7 +35,9 @@ def peak_of(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last: b
     experts = wide * _experts(setting, rules, shape, batch.tokens)
     block = wide * max(batch.tokens * shape.widest, _latent(setting, rules, batch, shape))
     hidden = wide * batch.tokens * shape.hidden
-    forward = rules.constants.hidden_multiple * hidden + (block if rules.experts.kept else max(block, experts))
+    passing = wide * _passing(setting, rules, shape, batch.tokens)
+    layer = max(block, passing) if rules.experts.kept else max(block, experts + passing)
+    forward = rules.constants.hidden_multiple * hidden + layer
     kept = _workspaces(setting, rules) + (experts if rules.experts.kept else 0) + (2 * hidden if stage else 0)
     if not last:
         return Peak(forward, 0, 0, kept)
@@ -48,6 +50,9 @@ def _workspaces(setting: Setting, rules: Rules) -> int:
     """What the matrix library and what attends keep for themselves."""
     constants, capability = rules.constants, setting.device.capability
     matrices = workspace_bytes(setting, rules)
+    if rules.core != "v0" and not has_latent(setting.model.architecture):
+        # The newer core attends to nothing in its profiled pass, and a workspace is taken with the first step.
+        return matrices
     backend = setting.asked.attention_backend
     if backend is not None:
         return matrices + constants.backends[backend.casefold()].workspace_bytes
@@ -108,7 +113,23 @@ def _experts(setting: Setting, rules: Rules, shape: Widths, tokens: int) -> int:
         (setting.device.capability or 0) >= constants.aligned_capability
     ):
         rows += _local_experts(setting) * (rules.experts.aligned_rows - 1)
-    return rows * (max(shape.experts_in, shape.expert_hidden) + max(shape.experts_out, shape.expert_hidden))
+    kernel = _kernel(setting, rules)
+    second = shape.experts_out if kernel and kernel.narrow else max(shape.experts_out, shape.expert_hidden)
+    return rows * (max(shape.experts_in, shape.expert_hidden) + second)
+
+
+def _passing(setting: Setting, rules: Rules, shape: Widths, tokens: int) -> int:
+    """Elements of rows that a kernel orders by expert, and of their products, beside its buffers."""
+    kernel = _kernel(setting, rules)
+    rows = min(tokens, rules.experts.chunk_tokens) * shape.experts_active
+    return kernel.passing * rows * shape.expert_hidden if kernel else 0
+
+
+def _kernel(setting: Setting, rules: Rules) -> ExpertKernel | None:
+    """What was asked to run the experts, where it holds other rows for their format."""
+    name = setting.asked.moe_backend
+    kernel = rules.constants.expert_kernels[kernel_name(name)] if name else None
+    return kernel if kernel and setting.weights.name in kernel.formats else None
 
 
 def _local_experts(setting: Setting) -> int:

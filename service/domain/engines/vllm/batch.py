@@ -23,6 +23,8 @@ def batch_of(setting: Setting, rules: Rules) -> Batch:
     tokens = asked.max_batched_tokens
     if tokens is None:
         tokens = tier.tokens if tier else _prompt_tokens(rule, setting)
+        if setting.model.architecture.whole_pictures and asked.encoder_budget_tokens != 0:
+            tokens = max(tokens, rule.whole_picture_tokens)
     default = tier.sequences if tier else rule.sequences
     sequences = asked.max_sequences_limit
     if sequences is None:

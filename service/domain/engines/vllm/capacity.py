@@ -15,6 +15,7 @@ from service.domain.engines.vllm.batch import batch_of
 from service.domain.engines.vllm.planning import flight_of, loaded_of, plan_of, weight_bytes
 from service.domain.engines.vllm.refusals import Refusal, check, core_of
 from service.domain.engines.vllm.reserve import Part, Reserve, corrected, reserve_of
+from service.domain.engines.vllm.setting import has_states
 
 if TYPE_CHECKING:
     from service.domain.engines.vllm.groups import Flight, Plan
@@ -220,6 +221,9 @@ def _interval(setting: Setting, rules: Rules, ranks: tuple[Rank, ...]) -> tuple[
     for rank in ranks:
         weights = rank.weight_bytes * share
         less, more = math.hypot(rank.reserve.more, weights) * way, math.hypot(rank.reserve.less, weights) * way
+        if rank.reserve.parts:
+            beside = rank.reserve.beside
+            less, more = math.hypot(less, beside.less), math.hypot(more, beside.more)
         if rank.reserve.parts and correction.probes:
             less, more = correction.spread(correction.more, less), correction.spread(correction.less, more)
         low.append(max(0, rank.room_bytes - round(less)) // rank.block_bytes)
@@ -233,4 +237,8 @@ def _weight_share(setting: Setting, rules: Rules) -> float:
         return spread["padded"]
     if number.element_bits >= _WIDE_BITS:
         return spread["wide"]
-    return spread["eight_bits" if number.element_bits >= _EIGHT_BITS else "four_bits"]
+    if number.element_bits >= _EIGHT_BITS:
+        return spread["eight_bits"]
+    architecture = setting.model.architecture
+    some = bool(architecture.experts[0]) and number.name in rules.constants.mixed_formats
+    return spread["four_bits_mixed" if some or has_states(architecture) else "four_bits"]

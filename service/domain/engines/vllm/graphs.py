@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from service.domain.cache import LatentCache
 from service.domain.engines.vllm.activations import element_bytes, workspace_bytes
+from service.domain.engines.vllm.attending import FLASHINFER, flashinfer_attends, replays_single_tokens
 from service.domain.engines.vllm.rules import Span
 from service.domain.engines.vllm.shapes import tower_of, widths_of
 from service.domain.units import ceil_div, whole
@@ -20,10 +21,7 @@ if TYPE_CHECKING:
 
 _WIDE_BYTES, _HALF_BYTES = 4, 2
 _SPLITTING = frozenset({"flash_attn", "flash_attn_mla"})
-_SINGLE_TOKENS = frozenset({"flashinfer"})
-"""What attends that replays whole steps of one token a sequence alone."""
 _DATA_CENTRE_BLACKWELL = 10
-_NATIVE_FLASHINFER = frozenset({8, 12})
 _PLAIN = frozenset({"bf16", "fp16", "fp32"})
 
 
@@ -51,17 +49,9 @@ def sizes_of(setting: Setting, rules: Rules, batch: Batch) -> tuple[list[int], l
     large = (setting.device.capability or 0) // 1 == _DATA_CENTRE_BLACKWELL
     most = min(2 * tokens, rule.most_on_data_centre_blackwell if large else rule.most, batch.tokens)
     pieces = rules.constants.graph.sizes(most)
-    if asked.speculative_tokens and _replays_single_tokens(setting):
+    if asked.speculative_tokens and replays_single_tokens(setting):
         return pieces, []
     return pieces, [size for size in pieces if size <= tokens]
-
-
-def _replays_single_tokens(setting: Setting) -> bool:
-    """Whether FlashInfer's own kernels attend: where they are named, and to narrow caches outside data centres."""
-    family, backend = (setting.device.capability or 0) // 1, setting.asked.attention_backend
-    if backend is not None:
-        return backend.casefold() in _SINGLE_TOKENS and family != _DATA_CENTRE_BLACKWELL
-    return setting.cache.name.startswith("fp8") and family in _NATIVE_FLASHINFER
 
 
 def _first_piece(setting: Setting, rules: Rules, tokens: int) -> int:
@@ -72,8 +62,13 @@ def _first_piece(setting: Setting, rules: Rules, tokens: int) -> int:
 
 
 def _first_step(setting: Setting, rules: Rules, tokens: int) -> int:
-    """Partial results of attention that is split so that a graph fits every length, in 32 bits (flash_attn.py)."""
+    """FlashInfer's workspace, or partial results of attention that is split for graphs of every length (flash_attn.py).
+
+    The workspace is taken when a whole step is captured first: no step of the profiled pass attends.
+    """
     rule, backend = rules.constants.graph, setting.asked.attention_backend
+    if tokens and flashinfer_attends(setting):
+        return _bytes(setting, rules).first + rules.constants.backends[FLASHINFER].workspace_bytes
     splits = setting.device.capability == rule.splits_capability and tokens <= rule.splits_most
     if not splits or (backend is not None and backend.casefold() not in _SPLITTING):
         return 0

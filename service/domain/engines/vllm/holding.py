@@ -166,8 +166,8 @@ def device_of(gpu: Gpu | None) -> Device:
     """What of a GPU decides how the engine runs on it."""
     if gpu is None:
         return UNKNOWN_DEVICE
-    nvlink = bool(gpu.nvlink_bytes_per_second)
-    return Device(gpu.id, gpu.name, gpu.vendor, gpu.compute_capability, nvlink, gpu.unified, frozenset(gpu.peaks))
+    link = gpu.nvlink_bytes_per_second or 0.0
+    return Device(gpu.id, gpu.name, gpu.vendor, gpu.compute_capability, link, gpu.unified, frozenset(gpu.peaks))
 
 
 def _whole(spec: Any) -> FullCache:  # noqa: ANN401  # a windowed or chunked cache

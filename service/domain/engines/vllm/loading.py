@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.architecture import ModuleKind, Place, Shard
 from service.domain.engines.prediction import drafted_bytes
-from service.domain.engines.vllm.shapes import rotary_elements
+from service.domain.engines.vllm.shapes import TOWERS, rotary_elements
 from service.domain.parallel import stage_layers
 from service.domain.units import ceil_div, whole
 from service.domain.weights import rank_weights
@@ -36,6 +37,7 @@ def loaded(setting: Setting, rules: Rules, draft: int) -> Loaded:
     constants = rules.constants
     rotary = constants.rotary_element_bytes * rotary_elements(architecture, constants.picture_rotary_stretch)
     held, layers = rank_weights(architecture, number, layout), stage_layers(architecture.layers, layout.pipeline)
+    left_out = _towers(setting, rules)
     sizes, padded = [], []
     for stage, weights in enumerate(held):
         last = stage == len(held) - 1
@@ -44,7 +46,7 @@ def loaded(setting: Setting, rules: Rules, draft: int) -> Loaded:
         drafted = drafted_bytes(architecture, number, layout.tensor) if last and draft else 0
         spread = _spread_experts(weights.expert_bytes, architecture, layout)
         padded.append(extra)
-        sizes.append(weights.bytes - spread + extra + rotary + drafted)
+        sizes.append(weights.bytes - spread - left_out[stage] + extra + rotary + drafted)
     return Loaded(tuple(sizes), rotary, tuple(padded))
 
 
@@ -68,6 +70,16 @@ def _vocabulary(setting: Setting, rules: Rules, *, first: bool, last: bool) -> i
             sizes = (_bytes(module, setting.weights, ceil_div(count, ranks)) for count in (rows, own))
             added += next(sizes) - next(sizes)
     return added
+
+
+def _towers(setting: Setting, rules: Rules) -> list[int]:
+    """Bytes of the encoders on each stage that are not loaded, because no picture and no sound is ever taken."""
+    architecture, number, layout = setting.model.architecture, setting.weights, setting.layout
+    bare = tuple(module for module in architecture.modules if module.kind not in TOWERS)
+    if setting.asked.encoder_budget_tokens != 0 or not rules.leaves_towers_out or number.file_bytes is not None:
+        return [0] * layout.pipeline
+    wholes, texts = (rank_weights(each, number, layout) for each in (architecture, replace(architecture, modules=bare)))
+    return [whole.bytes - text.bytes for whole, text in zip(wholes, texts, strict=True)]
 
 
 def _stands(module: Module, *, first: bool, last: bool) -> bool:

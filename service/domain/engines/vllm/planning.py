@@ -97,7 +97,8 @@ def flight_of(setting: Setting, rules: Rules, batch: Batch) -> Flight:
 def loaded_of(setting: Setting, rules: Rules) -> Loaded:
     """The weights of every stage as loaded, remembered with the model."""
     draft = drafted_layers(setting)
-    key = ("vllm-weights", rules, setting.weights, setting.layout, setting.device.capability, draft)
+    bare = setting.asked.encoder_budget_tokens == 0
+    key = ("vllm-weights", rules, setting.weights, setting.layout, setting.device.capability, draft, bare)
     found: Loaded = remembered(setting.model, key, lambda: loaded(setting, rules, draft))
     return found
 

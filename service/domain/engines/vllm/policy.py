@@ -14,11 +14,13 @@ from service.domain.engines.vllm.rules import (
     AtCapability,
     Backend,
     BatchRule,
+    Beside,
     BlockRule,
     CacheType,
     Constants,
     EncoderRule,
     EngineRule,
+    ExpertKernel,
     ExpertsRule,
     GraphBytes,
     GraphRule,
@@ -33,6 +35,7 @@ from service.domain.engines.vllm.rules import (
     SamplerRule,
     Shares,
     Span,
+    SpanAt,
     Tier,
 )
 from service.domain.errors import CatalogFactError
@@ -70,6 +73,7 @@ class Topics:
     blocks: Dated[BlockRule]
     runner: Dated[RunnerRule]
     graphs: Dated[GraphsRule]
+    towers: Dated[bool]
     paddings: Dated[Padding]
     cores: Mapping[str, CoreTopics]
 
@@ -167,6 +171,7 @@ def _topics(facts: Mapping[str, Any]) -> Topics:
         blocks=dated(facts["blocks"], _blocks),
         runner=dated(facts["runner"], _runner),
         graphs=dated(facts["graphs"], lambda row: made(GraphsRule, row)),
+        towers=dated(facts["towers"], lambda row: bool(row["left_out"])),
         paddings=dated(facts["weights"]["padding"], lambda row: made(Padding, row)),
         cores={core: _core(facts, core) for core in _CORES},
     )
@@ -178,9 +183,14 @@ def _core(facts: Mapping[str, Any], core: str) -> CoreTopics:
         paging=dated(facts["paging"][core], lambda row: made(PagingRule, row, windows=str(row["windows"]).lower())),
         sampler=dated(facts["sampler"]["used"][core], lambda row: made(SamplerRule, row)),
         experts=dated(facts["experts"][core], lambda row: made(ExpertsRule, row)),
-        runtime=dated(facts["runtime"][core], lambda row: made(RuntimeRule, row, span=Span(*row["bytes"]))),
+        runtime=dated(facts["runtime"][core], _runtime),
         links=dated(facts["communication"][core], lambda row: made(LinkRule, row, span=Span(*row["bytes"]))),
     )
+
+
+def _runtime(row: Mapping[str, Any]) -> RuntimeRule:
+    by_capability = tuple(SpanAt(float(at["capability"]), Span(*at["bytes"])) for at in row.get("by_capability", ()))
+    return made(RuntimeRule, row, span=Span(*row["bytes"]), by_capability=by_capability)
 
 
 def _engine(row: Mapping[str, Any]) -> EngineRule:
@@ -214,25 +224,33 @@ def _constants(facts: Mapping[str, Any]) -> Constants:
         workspace=_by_capability(forward["workspace"], "bytes"),
         penalty_element_bytes=facts["penalties"]["element_bytes"],
         pipeline=Span(*facts["pipeline"]["bytes"]),
+        link_from=float(facts["links"]["bytes_per_second"]),
         graph=_graph(facts["graph"]),
         encoder=made(EncoderRule, facts["encoder"]),
         rotary_element_bytes=weights["rotary_element_bytes"],
         picture_rotary_stretch=weights["picture_rotary_stretch"],
         vocabulary_multiple=weights["vocabulary_multiple"],
         weight_types=dict(weights["types"]),
+        mixed_formats=frozenset(weights["mixed_formats"]),
         weight_spread=dict(weights["spread"]),
         without_buffers=frozenset(facts["experts"]["without_buffers"]),
+        expert_kernels={row["name"]: _kernel(row) for row in facts["experts"]["kernels"]["known"]},
         aligned_formats=frozenset(facts["experts"]["aligned"]["formats"]),
         aligned_capability=float(facts["experts"]["aligned"]["capability"]),
-        unified_bytes=facts["unified"]["bytes"],
+        unified=Span(*facts["unified"]["bytes"]),
         vendor_runtime={name: Span(*sizes) for name, sizes in facts["runtime"]["vendors"].items()},
         vendor_loading={name: Span(*sizes) for name, sizes in facts["runtime"]["loading"].items()},
         interval_share=facts["interval"]["share"],
+        interval_beside={name: Beside(*pair) for name, pair in facts["interval"]["beside"].items()},
         own_drafts=frozenset(facts["drafts"]["own_layers"]),
         cache_types={row["name"]: _cache_type(row) for row in facts["cache_types"]},
         backends={row["name"]: made(Backend, row, sizes=tuple(row.get("sizes", ()))) for row in backends["known"]},
         backend_workspace=_by_capability(backends["workspace"], "bytes"),
     )
+
+
+def _kernel(row: Mapping[str, Any]) -> ExpertKernel:
+    return made(ExpertKernel, row, formats=frozenset(row.get("formats", ())))
 
 
 def _cache_type(row: Mapping[str, Any]) -> CacheType:
@@ -291,6 +309,7 @@ def _rules(topics: Topics, core: str, release: Release, constants: Constants) ->
         newest(own.runtime, release),
         _links(own.links, release),
         newest(topics.graphs, release),
+        newest(topics.towers, release),
         _paddings(topics.paddings, release),
         constants,
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from service.domain.cache import IndexerCache, LatentCache
 from service.domain.engines.prediction import predicted_layers
 from service.domain.engines.vllm.drafts import NO_LAYERS, ONE_LAYER, OWN_LAYERS
+from service.domain.engines.vllm.rules import kernel_name
 from service.domain.engines.vllm.setting import has_latent, has_states
 from service.domain.errors import Fault, NotSupported, ValidationError, nearest
 
@@ -45,6 +46,8 @@ def core_of(setting: Setting, release: ReleaseRules) -> str:
 def check(setting: Setting, release: ReleaseRules, rules: Rules) -> tuple[Refusal, ...]:
     """What the release refuses to start with; raises QuoteError for settings that it has no meaning for."""
     _check_backend(setting, rules)
+    if setting.asked.moe_backend is not None:
+        _check_kernel(setting.asked.moe_backend, rules)
     _check_block(setting, rules)
     _check_caches(setting)
     _check_cache_type(setting, release, rules)
@@ -65,6 +68,13 @@ def _check_backend(setting: Setting, rules: Rules) -> None:
     if backend.latent != has_latent(setting.model.architecture):
         what = "latent attention, which this model has not" if backend.latent else "no latent attention"
         raise ValidationError(Fault("/attention_backend", f"{asked} computes {what}."))
+
+
+def _check_kernel(asked: str, rules: Rules) -> None:
+    known = rules.constants.expert_kernels
+    if kernel_name(asked) not in known:
+        detail = f"No kernels of experts are called {asked[:40]!r}; these are: {', '.join(known)}."
+        raise NotSupported(Fault("/moe_backend", detail, nearest(asked, known)))
 
 
 def _check_block(setting: Setting, rules: Rules) -> None:

@@ -10,9 +10,10 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.engines.vllm.activations import Peak, installed_sampler, peak_of, sampler_of, second_runner
+from service.domain.engines.vllm.beside import beside_of
 from service.domain.engines.vllm.graphs import graphs_of
 from service.domain.engines.vllm.pages import unpaged_state_bytes
-from service.domain.engines.vllm.rules import NOTHING, Shares, Span
+from service.domain.engines.vllm.rules import NOTHING, NOTHING_BESIDE, Beside, Shares, Span
 from service.domain.engines.vllm.setting import has_latent, has_states
 from service.domain.engines.vllm.shapes import remembered, tower_of
 from service.domain.units import ceil_div, whole
@@ -41,24 +42,26 @@ class Part(NamedTuple):
 
 
 class Reserve(NamedTuple):
-    """All parts of one rank, their sum, and by how much the sum may be smaller or larger."""
+    """All parts of one rank, their sum, by how much it may be smaller or larger, and a cache beside what parts say."""
 
     parts: tuple[Part, ...]
     total: int
     less: float
     more: float
+    beside: Beside = NOTHING_BESIDE
 
 
 def reserve_of(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last: bool) -> Reserve:
     """The reserve of a rank on that pipeline stage, remembered with the model."""
     asked, device, layout = setting.asked, setting.device, setting.layout
-    # Only the gather buffer of latent attention follows the longest sequence.
-    length = setting.limit_tokens if has_latent(setting.model.architecture) else 0
+    # Only the gather buffer of latent attention and the largest film follow the longest sequence.
+    length = setting.limit_tokens if asked.encoder_budget_tokens or has_latent(setting.model.architecture) else 0
     key = (
-        "vllm-reserve", rules, setting.weights, layout.tensor, layout.pipeline, layout.expert and layout.data,
-        device.capability, device.nvlink, device.unified, device.vendor, batch, stage, last, length,
+        "vllm-reserve", rules, setting.weights, layout.tensor, layout.pipeline, layout.data, layout.expert,
+        device.capability, device.link_bytes_per_second, device.unified, device.vendor, batch, stage, last, length,
+        setting.cache.name,
         asked.enforce_eager, asked.speculative_tokens, asked.sampler_backend, asked.attention_backend,
-        asked.encoder_budget_tokens,
+        asked.moe_backend, asked.encoder_budget_tokens,
     )  # fmt: skip
     found: Reserve = remembered(setting.model, key, lambda: _reserve(setting, rules, batch, stage=stage, last=last))
     return found
@@ -74,7 +77,7 @@ def _reserve(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last: 
         _graphs(setting, rules, batch),
         _communication(setting, rules),
     )
-    return summed(part for part in parts if part.span.high)
+    return summed(part for part in parts if part.span.high)._replace(beside=beside_of(setting, rules))
 
 
 def summed(parts: Iterable[Part]) -> Reserve:
@@ -98,7 +101,7 @@ def corrected(reserve: Reserve, correction: Correction) -> Reserve:
             note = f"{part.note}, {correction.note}".removeprefix(", ")
             parts[name] = Part(name, Span(*(max(0, size + moved) for size in part.span)), note, "calibrated")
         beyond -= moved
-    return Reserve(tuple(parts.values()), sum(map(_size, parts.values())), reserve.less, reserve.more)
+    return reserve._replace(parts=tuple(parts.values()), total=sum(map(_size, parts.values())))
 
 
 def _size(part: Part) -> int:
@@ -147,16 +150,21 @@ def _pass_shares(setting: Setting, rules: Rules) -> Shares:
 def _runtime(setting: Setting, rules: Rules) -> Part:
     layout, constants = setting.layout, rules.constants
     piped = layout.pipeline > 1 and layout.tensor == 1
-    span = constants.pipeline if piped else rules.runtime.span
+    span = constants.pipeline if piped else rules.runtime.span_of(setting.device.capability)
     span = constants.vendor_runtime.get(setting.device.vendor, span)
     note = "device context and libraries outside PyTorch"
     if setting.device.unified:
-        span = span._replace(high=span.high + constants.unified_bytes)
+        span = _sum(span, constants.unified)
+        note += ", and what the process takes of the memory that the host shares"
     loading = constants.vendor_loading.get(setting.device.vendor)
     if loading and rules.runtime.adds_loading:
-        span = Span(*map(sum, zip(span, loading, strict=True)))
+        span = _sum(span, loading)
         note += ", and what loading takes beside the weights, which are measured by the device's use"
     return Part("runtime", span, note)
+
+
+def _sum(*spans: Span) -> Span:
+    return Span(*map(sum, zip(*spans, strict=True)))
 
 
 def _encoder(setting: Setting, rules: Rules, batch: Batch, peak: Peak) -> Part:
@@ -170,7 +178,8 @@ def _encoder(setting: Setting, rules: Rules, batch: Batch, peak: Peak) -> Part:
     held = tokens * setting.model.architecture.hidden_size * _HALF_BYTES + patches * patch_bytes
     # The inner width before and after the activation, which no kernel of an encoder computes in place.
     inner = ceil_div(tower.inner, setting.layout.tensor)
-    own = patches * (_INNER_HELD * inner + rules.constants.hidden_multiple * tower.hidden) * _HALF_BYTES
+    at_once = each * rule.at_once_tokens.get(setting.model.architecture.model_type, tokens)
+    own = min(patches, at_once) * (_INNER_HELD * inner + rules.constants.hidden_multiple * tower.hidden) * _HALF_BYTES
     size = held + max(0, own - max(peak.forward, peak.sampler + peak.beside_sampler))
     apart = whole(own * rule.apart) if rules.core == "v0" else 0
     return Part(
@@ -184,7 +193,8 @@ def _encoder_tokens(setting: Setting, rules: Rules, batch: Batch) -> int:
     """Tokens of the pictures that are profiled: a batch's, or one item's where a release profiles that."""
     asked = setting.asked.encoder_budget_tokens
     if asked is not None:
-        return asked
+        # A film of more tokens than the longest sequence is cut to it: no request could hold it.
+        return min(asked, max(setting.limit_tokens, batch.tokens))
     item = rules.constants.encoder.item_of(setting.model.architecture.model_type)
     return min(batch.tokens, item) if rules.core == "v0" else max(batch.tokens, item)
 
@@ -214,8 +224,10 @@ def _graphs(setting: Setting, rules: Rules, batch: Batch) -> Part:
 def _communication(setting: Setting, rules: Rules) -> Part:
     layout, capability = setting.layout, setting.device.capability or 0
     ranks = layout.tensor * (layout.data if layout.expert else 1)
-    link = "nvlink" if setting.device.nvlink else "pcie"
+    link = "nvlink" if setting.device.link_bytes_per_second >= rules.constants.link_from else "pcie"
+    fused = layout.data * layout.pipeline == 1 and not setting.asked.enforce_eager
     for row in rules.links if ranks > 1 else ():
-        if row.link == link and row.capability <= capability and row.ranks >= min(ranks, _MOST_RANKS):
+        fits = row.link == link and row.capability <= capability and row.ranks >= min(ranks, _MOST_RANKS)
+        if fits and (fused or not row.fused):
             return Part("communication", row.span, f"buffers between {ranks} ranks over {link}")
     return Part("communication", NOTHING, "")

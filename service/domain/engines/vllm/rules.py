@@ -20,6 +20,23 @@ class Span(NamedTuple):
 NOTHING = Span(0, 0, 0)
 
 
+class SpanAt(NamedTuple):
+    """A size that holds for devices from a compute capability on."""
+
+    capability: float
+    span: Span
+
+
+class Beside(NamedTuple):
+    """By how many bytes a cache may be smaller or larger than all parts say."""
+
+    less: int
+    more: int
+
+
+NOTHING_BESIDE = Beside(0, 0)
+
+
 class Shares(NamedTuple):
     """By which share of itself a size may be smaller or larger."""
 
@@ -55,7 +72,8 @@ class BatchRule:
     """Tokens and sequences of a batch where nobody sets them.
 
     Either by tiers of devices, or whole prompts: as many tokens as the longest sequence and never under
-    `least_tokens`, in chunks where the longest is above `chunks_above_tokens`.
+    `least_tokens`, in chunks where the longest is above `chunks_above_tokens`. Where a batch may not cut a picture, it
+    has `whole_picture_tokens` at least.
     """
 
     tiers: tuple[Tier, ...] = ()
@@ -64,6 +82,7 @@ class BatchRule:
     least_tokens: int = 0
     chunks_above_tokens: int = 0
     chunk_tokens: int = 0
+    whole_picture_tokens: int = 0
 
 
 class AtCapability(NamedTuple):
@@ -91,6 +110,24 @@ class Backend:
     sizes: tuple[int, ...] = ()
     latent: bool = False
     workspace_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertKernel:
+    """What runs experts, as far as it holds other rows than the common form.
+
+    `passing` rows of the hidden width, for each token and expert it visits, are held while a layer runs; the second
+    buffer is as wide as an expert's inner width alone where `narrow`.
+    """
+
+    formats: frozenset[str] = frozenset()
+    passing: int = 0
+    narrow: bool = False
+
+
+def kernel_name(asked: str) -> str:
+    """The name as the engine compares it."""
+    return asked.casefold().replace("-", "_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,16 +212,26 @@ class RuntimeRule:
     span: Span
     counts_others: bool
     adds_loading: bool = False
+    by_capability: tuple[SpanAt, ...] = ()
+
+    def span_of(self, capability: float | None) -> Span:
+        """The size on a device of that capability; that of the oldest where it is not known."""
+        reached = [row for row in self.by_capability if capability is not None and row.capability <= capability]
+        return max(reached).span if reached else self.span
 
 
 @dataclass(frozen=True, slots=True)
 class LinkRule:
-    """Communication buffers of each rank, up to that many ranks on that kind of link, from a capability on."""
+    """Communication buffers of each rank, up to that many ranks on that kind of link, from a capability on.
+
+    `fused` rows hold where all-reduces are fused with what follows: steps compiled, ranks of one replica and one stage.
+    """
 
     link: str
     ranks: int
     span: Span
     capability: float = 0.0
+    fused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +304,7 @@ class EncoderRule:
     low: float
     high: float
     apart: float
+    at_once_tokens: dict[str, int]
 
     def patches_of(self, model_type: str) -> tuple[int, int]:
         """How many patches of that family make a token, and the bytes of one."""
@@ -278,20 +326,24 @@ class Constants:
     workspace: tuple[AtCapability, ...]
     penalty_element_bytes: float
     pipeline: Span
+    link_from: float
     graph: GraphRule
     encoder: EncoderRule
     rotary_element_bytes: int
     picture_rotary_stretch: int
     vocabulary_multiple: int
     weight_types: dict[str, str]
+    mixed_formats: frozenset[str]
     weight_spread: dict[str, float]
     without_buffers: frozenset[str]
+    expert_kernels: dict[str, ExpertKernel]
     aligned_formats: frozenset[str]
     aligned_capability: float
-    unified_bytes: int
+    unified: Span
     vendor_runtime: dict[str, Span]
     vendor_loading: dict[str, Span]
     interval_share: float
+    interval_beside: dict[str, Beside]
     own_drafts: frozenset[str]
     cache_types: dict[str, CacheType]
     backends: dict[str, Backend]
@@ -313,6 +365,7 @@ class Rules:
     runtime: RuntimeRule
     links: tuple[LinkRule, ...]
     graphs: GraphsRule
+    leaves_towers_out: bool
     paddings: tuple[Padding, ...]
     constants: Constants
 

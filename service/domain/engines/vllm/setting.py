@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What of a GPU decides how the engine runs on it; capability and link are None where nobody knows them."""
+    """What of a GPU decides how the engine runs on it; the capability is None where nobody knows it."""
 
     id: str
     name: str
     vendor: str
     capability: float | None
-    nvlink: bool
+    link_bytes_per_second: float
+    """Of its own link to other cards; 0 where it has none or nobody knows."""
     unified: bool = False
     types: frozenset[str] = frozenset()
     """Number types it multiplies; empty where they are not known."""
@@ -34,7 +35,7 @@ class Device:
         return any(word in text for word in words)
 
 
-UNKNOWN_DEVICE = Device("", "a device of that memory", "", None, nvlink=False)
+UNKNOWN_DEVICE = Device("", "a device of that memory", "", None, 0.0)
 
 
 class Asked(NamedTuple):
@@ -51,6 +52,7 @@ class Asked(NamedTuple):
     speculative_method: str | None = None
     speculative_tokens: int = 0
     sampler_backend: str | None = None
+    moe_backend: str | None = None
     encoder_budget_tokens: int | None = None
     decode_context_parallel: int = 1
 

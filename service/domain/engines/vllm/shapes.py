@@ -21,7 +21,7 @@ _MEMO_LIMIT = 512
 _HELD = frozenset(
     {ModuleKind.MLP, ModuleKind.SHARED_EXPERT, ModuleKind.MIXER, ModuleKind.ATTENTION, ModuleKind.CROSS_ATTENTION}
 )
-_TOWERS = frozenset({ModuleKind.VISION, ModuleKind.AUDIO})
+TOWERS = frozenset({ModuleKind.VISION, ModuleKind.AUDIO})
 
 
 class Widths(NamedTuple):
@@ -80,7 +80,7 @@ def widths(architecture: Architecture, layout: Layout) -> Widths:
 
 def tower(architecture: Architecture) -> Tower:
     """The encoder's widths, taken from its widest matrices; encoders are small enough to be quoted whole."""
-    modules = [m for m in architecture.modules if m.kind in _TOWERS and m.columns > 1 and m.rows > 1]
+    modules = [m for m in architecture.modules if m.kind in TOWERS and m.columns > 1 and m.rows > 1]
     if not modules:
         return Tower(0, 0)
     main = max(modules, key=lambda m: (m.count, m.elements))

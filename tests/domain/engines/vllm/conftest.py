@@ -32,6 +32,11 @@ Hold = Callable[..., Held]
 SettingOf = Callable[..., Setting]
 
 
+def gib(held: Held, *names: str) -> float:
+    """GiB of the named parts of a reserve together."""
+    return sum(part.span.middle for part in held.parts if part.name in names) / GIB
+
+
 def cases(name: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = yaml.safe_load((DATA / f"vllm_{name}.yaml").read_text())
     return found
@@ -49,7 +54,7 @@ def device(name: str) -> Device:
         name=facts["name"],
         vendor=facts["vendor"],
         capability=capability,
-        nvlink=bool(links.get("nvlink_bytes_per_second")),
+        link_bytes_per_second=links.get("nvlink_bytes_per_second") or 0.0,
         unified=bool(facts["memory"].get("unified")),
         types=frozenset(name for name, rate in peaks.items() if rate),
     )

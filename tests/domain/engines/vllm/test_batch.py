@@ -36,6 +36,29 @@ def test_batch_defaults_follow_the_device_and_the_release(
 
 
 @pytest.mark.parametrize(
+    "model, version, tokens",
+    [
+        ("gemma-4-26b-a4b-it", "0.21.0", 2048),
+        ("gemma-4-26b-a4b-it", "0.25.1", 2496),
+        ("gemma-4-31b-it", "0.33.0", 2496),
+        ("gemma-4-e4b-it", "0.25.1", 2048),
+        ("qwen2.5-vl-7b-instruct", "0.25.1", 2048),
+    ],
+)
+def test_a_batch_holds_the_largest_picture_that_it_may_not_cut(
+    quote: Hold, model: str, version: str, tokens: int
+) -> None:
+    """Source: 9.81 requests of 32,768 tokens in 12.75 GiB, gemma-4-26B-A4B on an L40S with 0.25.1."""
+    assert quote(model=model, gpu="l40s", engine_version=version, tensor_parallel=4).batch.tokens == tokens
+
+
+def test_tokens_that_are_asked_for_hold_whatever_a_picture_takes(quote: Hold) -> None:
+    asked = {"model": "gemma-4-26b-a4b-it", "gpu": "b200-sxm-180gb", "engine_version": "0.25.1"}
+    assert quote(**asked, max_batched_tokens=2048).batch.tokens == 2048
+    assert quote(**asked).batch.tokens == 8192
+
+
+@pytest.mark.parametrize(
     "version, context, tokens",
     [("0.6.4.post1", 20000, 20000), ("0.6.4.post1", 1000, 2048), ("0.5.4", 40000, 512), ("0.6.6", 40000, 2048)],
 )

@@ -158,6 +158,18 @@ def test_given_weights_leave_the_reserve_alone_uncertain(quote: Hold) -> None:
     assert width(quote(**asked, weight_bytes=6 * GIB)) < width(quote(**asked))
 
 
+@pytest.mark.parametrize(
+    "model, number, wide",
+    [("qwen3-30b-a3b", "nvfp4", True), ("qwen3-30b-a3b", "w4a16", False), ("qwen3.6-27b", "w4a16", True)],
+)
+def test_checkpoints_that_differ_by_maker_are_less_certain(quote: Hold, model: str, number: str, wide: bool) -> None:
+    asked = {"model": model, "gpu": "h100-sxm-80gb", "weight_dtype": number, "context_tokens": 8192}
+    held = quote(**asked)
+    given = quote(**asked, weight_bytes=held.rank.weight_bytes)
+    more = (given.low_blocks - held.low_blocks) * held.rank.block_bytes / held.rank.weight_bytes
+    assert (more > 0.005) is wide
+
+
 def test_a_fixed_pool_is_certain(quote: Hold) -> None:
     held = quote(**MODEL, kv_cache_bytes=10 * GIB)
     assert held.low_blocks == held.blocks == held.high_blocks

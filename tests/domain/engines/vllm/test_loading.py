@@ -79,3 +79,20 @@ def test_experts_that_stand_whole_on_a_rank_are_padded_whole(quote: Hold) -> Non
     asked = {"model": "gpt-oss-20b", "gpu": "a100-sxm-80gb", "context_tokens": 4096}
     one, four = quote(**asked), quote(**asked, tensor_parallel=4, expert_parallel=True)
     assert four.loaded.padded_bytes[0] * 4 == one.loaded.padded_bytes[0]
+
+
+@pytest.mark.parametrize("version, gib", [("0.18.0", 65.5), ("0.19.2rc1.dev134", 64.7)])
+def test_an_encoder_is_left_out_where_no_picture_is_taken(quote: Hold, version: str, gib: float) -> None:
+    """Source: 64.69 GiB in a log of 0.19.2rc1 with --language-model-only."""
+    asked = {"model": "qwen3.6-35b-a3b", "engine_version": version, **ASKED}
+    assert quote(**asked, encoder_budget_tokens=0).rank.weight_bytes / GIB == pytest.approx(gib, abs=0.1)
+    assert quote(**asked).rank.weight_bytes / GIB == pytest.approx(65.5, abs=0.1)
+
+
+def test_experts_of_a_drafting_layer_keep_sixteen_bits_beside_ones_of_four(quote: Hold) -> None:
+    asked = {"speculative_method": "mtp", "speculative_tokens": 1, "engine_version": "0.20.0", **ASKED}
+    drafts = []
+    for model in ("qwen3.6-35b-a3b", "qwen3.6-35b-a3b-nvfp4"):
+        plain = {name: value for name, value in asked.items() if not name.startswith("speculative")}
+        drafts.append(quote(model=model, **asked).rank.weight_bytes - quote(model=model, **plain).rank.weight_bytes)
+    assert drafts[0] == drafts[1] > GIB

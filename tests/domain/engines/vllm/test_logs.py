@@ -117,8 +117,8 @@ def test_the_sweep_of_one_machine_type_alone_is_quoted_within_half_a_percent(quo
     assert statistics.median(errors(STARTS, quote, "sweep")) < 0.005
 
 
-def test_the_interval_holds_nine_tenths_of_field_figures_and_is_no_wider_than_three_errors(quote: Hold) -> None:
-    held_figures, widths = [], []
+def test_the_interval_holds_nine_tenths_of_field_figures_and_is_no_wider_than_twice_their_errors(quote: Hold) -> None:
+    held_figures, widths, off = [], [], sorted(errors(STARTS, quote, "field"))
     for case in STARTS:
         if case["stratum"] != "field":
             continue
@@ -128,4 +128,4 @@ def test_the_interval_holds_nine_tenths_of_field_figures_and_is_no_wider_than_th
             held_figures.append(low * (1 - 1e-3) <= right <= high * (1 + 1e-3))
             widths.append((high - low) / right)
     assert sum(held_figures) >= 0.9 * len(held_figures)
-    assert statistics.median(widths) <= 3 * statistics.median(errors(STARTS, quote, "field"))
+    assert statistics.median(widths) <= 2 * off[math.ceil(0.9 * len(off)) - 1]
