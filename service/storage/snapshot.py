@@ -49,6 +49,7 @@ _logger: Final = logging.getLogger(__name__)
 _VALUES_KEPT: Final = 1024
 _NAMES_KEPT: Final = 4096
 _LONGEST_NAME_REPEATED: Final = 64
+_FIRST_WAIT_SECONDS: Final = 0.5
 
 _UNKNOWN: Final[Mapping[CatalogKind, type[QuoteError]]] = {
     CatalogKind.MODEL: UnknownModel,
@@ -244,6 +245,14 @@ class Snapshot:
         raise _unknown(kind, name, pointer, found, entries)
 
 
+def first_wait_seconds(refresh_seconds: float) -> float:
+    """How old a catalog may be that a process begins with, and how long its timer waits at first.
+
+    Both together are no more than the timer waits later: a change is seen as soon as it is promised from the start.
+    """
+    return min(_FIRST_WAIT_SECONDS, refresh_seconds / 2)
+
+
 class SnapshotKeeper:
     """Keeps this process's snapshot close to the database, by a timer and at once after a write of its own.
 
@@ -301,7 +310,9 @@ class SnapshotKeeper:
 
     def _keep_refreshing(self, stopped: Event) -> None:
         # Whoever starts this has just read the catalog, and has first questions to answer.
-        while not stopped.wait(self._refresh_seconds):
+        wait = first_wait_seconds(self._refresh_seconds)
+        while not stopped.wait(wait):
+            wait = self._refresh_seconds
             if self.refresh() and self._snapshot is not None:
                 self._snapshot.gather_names()
 
