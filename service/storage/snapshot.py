@@ -26,6 +26,7 @@ from service.domain.errors import (
     ValidationError,
 )
 from service.domain.gpu import Gpu
+from service.domain.measurement_limits import NAMES
 from service.domain.model import Model
 from service.domain.naming import NamedModel
 from service.domain.precision import NumberFormat
@@ -357,9 +358,11 @@ class SnapshotKeeper:
 
 
 def _engine(entry: Entry) -> Engine:
-    """The policy; what measurements are held to comes from the shipped files in a catalog that was loaded before."""
-    if entry.id == NO_ENGINE and MEASUREMENTS not in entry.facts:
-        entry = replace(entry, facts={**entry.facts, MEASUREMENTS: shipped_limits()})
+    """The policy; what measurements are held to comes from the shipped files where the catalog does not say it yet."""
+    if entry.id == NO_ENGINE:
+        told = entry.facts.get(MEASUREMENTS) or {}
+        if not told.keys() >= NAMES:
+            entry = replace(entry, facts={**entry.facts, MEASUREMENTS: {**shipped_limits(), **told}})
     return engines.from_facts(entry)
 
 
