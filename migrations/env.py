@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, text
 
 from service.settings import Settings
 from service.storage.database import UtcDateTime, begin_write, make_engine
-from service.storage.tables import Base
+from service.storage.measurement_tables import Measurement
 
 # Any number that no other lock of the database uses; spells "schema" in ASCII.
 _SCHEMA_LOCK: Final = 0x736368656D61
@@ -35,7 +35,8 @@ def _render_item(kind: str, item: Any, _autogenerate: object) -> str | Literal[F
 
 def _configure(**where: Any) -> None:  # noqa: ANN401
     context.configure(
-        target_metadata=Base.metadata,
+        # Which all tables share: those of the other module are loaded with it.
+        target_metadata=Measurement.metadata,
         transactional_ddl=True,
         render_as_batch=True,
         render_item=_render_item,

@@ -10,8 +10,10 @@ import shutil
 import signal
 import tempfile
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from threading import Timer
+from time import monotonic
 from typing import Any
 
 from service.settings import Settings
@@ -72,20 +74,31 @@ def _services() -> Any:  # noqa: ANN401 - naming its type would import what coun
 
 
 def pre_fork(_server: Any, _worker: Any) -> None:  # noqa: ANN401 - gunicorn ships no types
-    """Read the catalog once for all workers, and leave it and the code alone from then on.
+    """Make ready what workers share, before the first of them is forked and not again for the others.
+
+    Whatever this process does between two forks, it does to pages that it shares with the workers that are there, and
+    they would have the old ones to themselves.
+    """
+    _prepare()
+
+
+@cache
+def _prepare() -> float:
+    """Read the catalog for all workers, and leave it and the code alone from then on; when that was done.
 
     Connections are closed again, for a fork must not share them. The garbage collector would write a mark to every page
     that it looks at, and so copy it into each worker.
     """
     having = _services()
     having.keeper.refresh()
-    having.engine.dispose()
     if workers > 1:
         _load_rest()
+    having.engine.dispose()
     gc.collect()
     gc.freeze()
     # A reload runs this file again, but not the application's.
     gc.enable()
+    return monotonic()
 
 
 def _load_rest() -> None:
@@ -101,7 +114,7 @@ def _load_rest() -> None:
 
 
 def post_fork(_server: Any, _worker: Any) -> None:  # noqa: ANN401 - gunicorn ships no types
-    """Give the worker connections of its own; the catalog was read a moment ago.
+    """Give the worker connections of its own, and the catalog of now if it comes in the place of one that ended.
 
     Until gunicorn sets a worker's own handlers it has those of the master, which only note a signal for a loop that
     does not run here: told to stop now, it would not, and the whole service would wait for it. It has nothing to
@@ -114,6 +127,8 @@ def post_fork(_server: Any, _worker: Any) -> None:  # noqa: ANN401 - gunicorn sh
 
     having = _services()
     dispose_after_fork(having.engine)
+    if monotonic() - _prepare() > settings.catalog_refresh_seconds:
+        having.keeper.refresh()
     having.keeper.start()
     LearningTimer(having.sessions, having.keeper, settings.learning_seconds).start()
     if workers == 1:

@@ -26,8 +26,8 @@ from service.domain.catalog import CatalogKind
 from service.domain.taught import shown
 from service.storage.calibrations import ValueFilter, find_values
 from service.storage.database import read_session
+from service.storage.measurement_tables import AccuracyGroup
 from service.storage.scores import GROUP_COLUMNS, GroupFilter, find_groups
-from service.storage.tables import AccuracyGroup
 
 calibrations = Blueprint(
     "calibrations", __name__, description="What measurements taught, and how quotes fared beside them."

@@ -222,4 +222,7 @@ def tell_shortly(outcome: Outcome) -> dict[str, Any]:
 
 def _cut(text: str) -> str:
     most = limits.ROW_TEXT_CHARACTERS
+    if not text.isascii():
+        # Half of a surrogate pair, repeated from what is refused, would make the whole answer unreadable for many.
+        text = text.encode(errors="replace").decode()
     return text if len(text) <= most else f"{text[: most - 1]}…"

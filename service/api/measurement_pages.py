@@ -26,8 +26,8 @@ from service.storage.measurement_reads import (
     names_leading_to,
 )
 from service.storage.measurement_settling import pending_names
+from service.storage.measurement_tables import Measurement, MeasurementProbe
 from service.storage.snapshot import Snapshot
-from service.storage.tables import Measurement, MeasurementProbe
 from service.storage.trust import has_unsettled
 
 # Rows read for one page at most, where stored verdicts are old: a short page has a cursor too.

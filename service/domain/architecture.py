@@ -219,6 +219,13 @@ class Architecture:
         return len({layer for m in self.modules if m.kind is ModuleKind.EXPERT for layer in m.layers})
 
     @cached_property
+    def expert_parameters(self) -> int:
+        """Parameters of one routed expert of a layer."""
+        experts = [m for m in self.modules if m.kind is ModuleKind.EXPERT]
+        first = experts[0].layers[:1] if experts else ()
+        return sum(m.elements for m in experts if m.layers[:1] == first)
+
+    @cached_property
     def query_width(self) -> int:
         """Elements of one token's queries in the widest attention layer."""
         return max((c.query_heads * c.spec.key_width for c in self.caches if c.spec.attends), default=self.hidden_size)

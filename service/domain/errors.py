@@ -122,7 +122,13 @@ def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
     asked = name.casefold()[:_CHARACTERS_COMPARED]
     pairs = _pairs(asked)
     likely = heapq.nlargest(_NAMES_COMPARED, known, key=lambda other: _likeness(pairs, _known_pairs(other)))
-    return tuple(difflib.get_close_matches(asked, likely, n=_NEAREST, cutoff=_LEAST_LIKENESS))
+    # As difflib.get_close_matches does, which compares each name twice.
+    matcher = difflib.SequenceMatcher(b=asked)
+    ratios = []
+    for other in likely:
+        matcher.set_seq1(other)
+        ratios.append((matcher.ratio(), other))
+    return tuple(other for ratio, other in heapq.nlargest(_NEAREST, ratios) if ratio >= _LEAST_LIKENESS)
 
 
 def _pairs(name: str) -> frozenset[str]:

@@ -74,12 +74,12 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Tensor:
-    """A tensor as rules see it: its roles, and its place among so many of its kind."""
+class Tensors:
+    """A module's tensors as rules see them: their roles, and by layer the place of each among so many of its kind."""
 
-    roles: tuple[str, ...]
-    index: int = 0
-    count: int = 1
+    roles: frozenset[str]
+    places: Mapping[int, int]
+    count: int
 
 
 def read_mix(facts: Mapping[str, Any]) -> Mix:
@@ -108,11 +108,14 @@ def shape_of(architecture: Architecture) -> Shape:
     return Shape(architecture.layers, architecture.experts[0], shared)
 
 
-def tensor_format(mix: Mix, tensor: Tensor, shape: Shape) -> str:
-    """The format of a tensor, before its rows are looked at; a file made without an importance matrix."""
-    roles = frozenset(tensor.roles)
-    matching = (rule.format for rule in mix.rules if rule.tensors & roles and _holds(rule, tensor, shape))
-    return next(matching, mix.base)
+def layer_formats(mix: Mix, tensors: Tensors, shape: Shape) -> dict[str, set[int]]:
+    """The layers by their tensors' format, before rows are looked at; in a file made without an importance matrix."""
+    rules = [rule for rule in mix.rules if not rule.tensors.isdisjoint(tensors.roles) and _of_model(rule, shape)]
+    layers: dict[str, set[int]] = {}
+    for layer, index in tensors.places.items():
+        matching = (rule.format for rule in rules if _of_layer(rule, index, tensors.count))
+        layers.setdefault(next(matching, mix.base), set()).add(layer)
+    return layers
 
 
 def kept_format(module: Module) -> str | None:
@@ -126,30 +129,28 @@ def kept_format(module: Module) -> str | None:
     return "fp32" if small else None
 
 
-def tensors_of(architecture: Architecture, module: Module) -> dict[int, Tensor]:
-    """The tensors of a quantized module by layer; one outside the layers is at 0."""
+def tensors_of(architecture: Architecture, module: Module) -> Tensors:
+    """The tensors of a quantized module; one outside the layers is at 0."""
     if module.place is not Place.LAYERS:
         multiplied = module.name == _TABLE and architecture.tied
         role = "output" if multiplied else _ENDS.get(module.kind, "")
-        return {0: Tensor((role,))}
+        return Tensors(frozenset({role}), {0: 0}, 1)
     roles = _roles(module, architecture.model_type)
     if "attn_v" in roles:
         # Layers without a value tensor do not count.
         owners = _value_layers(architecture)
         held = frozenset(module.layers)
-        return {layer: Tensor(roles, index, len(owners)) for index, layer in enumerate(owners) if layer in held}
-    return {layer: Tensor(roles, layer, architecture.layers) for layer in module.layers}
+        return Tensors(roles, {layer: index for index, layer in enumerate(owners) if layer in held}, len(owners))
+    return Tensors(roles, {layer: layer for layer in module.layers}, architecture.layers)
 
 
-def _roles(module: Module, model_type: str) -> tuple[str, ...]:
-    if module.kind not in _WITH_ROLES:
-        return ()
-    role = _ROLES.get(module.name.rpartition(".")[2])
+def _roles(module: Module, model_type: str) -> frozenset[str]:
+    role = _ROLES.get(module.name.rpartition(".")[2]) if module.kind in _WITH_ROLES else None
     if role is None:
-        return ()
+        return frozenset()
     if role in {"attn_q", "attn_k"} and model_type in _FUSED:
         role = "attn_v"
-    return (role, f"{role}_exps") if module.kind is ModuleKind.EXPERT else (role,)
+    return frozenset({role, f"{role}_exps"} if module.kind is ModuleKind.EXPERT else {role})
 
 
 def _value_layers(architecture: Architecture) -> tuple[int, ...]:
@@ -157,18 +158,21 @@ def _value_layers(architecture: Architecture) -> tuple[int, ...]:
     return tuple(sorted(owners))
 
 
-def _holds(rule: MixRule, tensor: Tensor, shape: Shape) -> bool:
-    index, count = tensor.index, tensor.count
-    met = (
-        rule.experts is None or rule.experts == shape.experts,
-        rule.min_queries_per_kv_head is None or shape.queries_per_kv_head >= rule.min_queries_per_kv_head,
-        rule.queries_per_kv_head is None or shape.queries_per_kv_head == rule.queries_per_kv_head,
-        rule.model_layers is None or shape.layers == rule.model_layers,
-        rule.first_layers is None or index < rule.first_layers,
-        rule.first_share is None or index < int(count * rule.first_share),
-        not rule.more_bits or _more_bits(index, count),
+def _of_model(rule: MixRule, shape: Shape) -> bool:
+    return (
+        (rule.experts is None or rule.experts == shape.experts)
+        and (rule.min_queries_per_kv_head is None or shape.queries_per_kv_head >= rule.min_queries_per_kv_head)
+        and (rule.queries_per_kv_head is None or shape.queries_per_kv_head == rule.queries_per_kv_head)
+        and (rule.model_layers is None or shape.layers == rule.model_layers)
     )
-    return all(met)
+
+
+def _of_layer(rule: MixRule, index: int, count: int) -> bool:
+    return (
+        (rule.first_layers is None or index < rule.first_layers)
+        and (rule.first_share is None or index < int(count * rule.first_share))
+        and (not rule.more_bits or _more_bits(index, count))
+    )
 
 
 def _more_bits(index: int, count: int) -> bool:

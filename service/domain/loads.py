@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from service.domain.architecture import ModuleKind
 from service.domain.parallel import ONE_GPU, Layout, stage_layers
 from service.domain.units import ceil_div, whole
-from service.domain.weights import RankWeights, rank_weights
+from service.domain.weights import RankWeights, StageShapes, rank_weights, stage_shapes, weights_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -176,10 +176,13 @@ def _remembered(model: Model, key: Hashable, make: Callable[[], Any]) -> Any:  #
 
 
 def _rank_loads(model: Model, weights: WeightFormat, cache: CacheFormat, layout: Layout) -> tuple[RankLoad, ...]:
-    """Weights and cache each remembered by their own format, since most levers change only one of the two."""
+    """Shapes, weights and cache are each remembered by themselves, since most levers change one of them alone."""
     architecture, tensor, pipeline = model.architecture, layout.tensor, layout.pipeline
+    shapes: tuple[StageShapes, ...] = _remembered(
+        model, ("shapes", tensor, pipeline, layout.expert), lambda: stage_shapes(architecture, layout)
+    )
     held: tuple[RankWeights, ...] = _remembered(
-        model, (weights, tensor, pipeline, layout.expert), lambda: rank_weights(architecture, weights, layout)
+        model, (weights, tensor, pipeline, layout.expert), lambda: weights_in(weights, shapes, architecture)
     )
     kept: tuple[tuple[CacheTerm, ...], ...] = _remembered(
         model, (cache, tensor, pipeline), lambda: _stage_terms(architecture, cache, tensor, pipeline)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from service.domain.errors import QuoteError
 from service.domain.measurement_checks import CHECKS
+from service.domain.measurement_limits import limits_of
 from service.domain.measurement_physics import Bench, Doubt, impossible_memory
 from service.domain.model import from_config
 from service.domain.row_commands import command_of, spelled_out
@@ -138,12 +139,8 @@ class Lookups:
     def limits(self) -> Limits | Doubt:
         """What may be believed, or why the catalog does not say."""
         if self._limits is None:
-            self._limits = self._keep("engine", NO_ENGINE, self._find_limits)
+            self._limits = self._keep("engine", NO_ENGINE, lambda: limits_of(self._catalog) or _NO_LIMITS)
         return self._limits
-
-    def _find_limits(self) -> Limits | Doubt:
-        found: Limits | None = getattr(self._catalog.engine(NO_ENGINE), "limits", None)
-        return found or _NO_LIMITS
 
     def standing(self, row: Mapping[str, Any]) -> Standing:
         """What the row says of where it was measured, found once for rows that share those parts.

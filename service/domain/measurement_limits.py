@@ -8,8 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from service.domain.scopes import NO_ENGINE
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from service.domain.question import Catalog
 
 
 class Window(NamedTuple):
@@ -30,7 +34,8 @@ class Limits:
     `margin` and `memory_margin` are how far above the list an honest figure may be; `cache_speed` is how many times as
     fast as its memory a device's cache may be. `slow_` hold above `slow_seconds`. The windows are of a figure to
     what it is compared with; those of `other_unit` (memory, bandwidth, matmul) hold once it is multiplied by 8 or a
-    power of 1,024.
+    power of 1,024. The last four say what is compared at all: memory that is off by no more than `other_size`, products
+    of sides from `least_matmul_side` on, sums up to the small (their latency) or from the large size on (their rate).
     """
 
     margin: float
@@ -51,11 +56,15 @@ class Limits:
     cache_rate: Window
     pool_rate: Window
     slope: Window
+    other_size: float
+    least_matmul_side: int
+    small_message_bytes: int
+    large_message_bytes: int
 
 
 def from_facts(facts: Mapping[str, Any]) -> Limits:
     """Read the block `measurements`; raises KeyError or TypeError where a figure is missing."""
-    slow, units = facts["slow"], facts["other_unit"]
+    slow, units, compared = facts["slow"], facts["other_unit"], facts["compared"]
     return Limits(
         margin=facts["margin"],
         memory_margin=facts["memory_margin"],
@@ -75,4 +84,14 @@ def from_facts(facts: Mapping[str, Any]) -> Limits:
         cache_rate=Window(*facts["cache_rate"]),
         pool_rate=Window(*facts["pool_rate"]),
         slope=Window(*facts["slope"]),
+        other_size=compared["other_size"],
+        least_matmul_side=compared["least_matmul_side"],
+        small_message_bytes=compared["small_message_bytes"],
+        large_message_bytes=compared["large_message_bytes"],
     )
+
+
+def limits_of(catalog: Catalog) -> Limits | None:
+    """The limits of a catalog; raises as it does where it has no engine `none`."""
+    found: Limits | None = getattr(catalog.engine(NO_ENGINE), "limits", None)
+    return found

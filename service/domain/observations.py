@@ -14,6 +14,7 @@ from service.domain.errors import QuoteError
 from service.domain.holding import hold
 from service.domain.learning import Observation
 from service.domain.measurement import CPU, gpu_name
+from service.domain.measurement_limits import limits_of
 from service.domain.measurement_physics import matmul_type
 from service.domain.question import resolve
 from service.domain.row_commands import command_of, release, spelled_out
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from service.domain.engines.times import Times
     from service.domain.gpu import Gpu
     from service.domain.holding import Holding
+    from service.domain.measurement_limits import Limits
     from service.domain.question import Catalog, Question
 
 Row = dict[str, Any]
@@ -33,9 +35,6 @@ Found = dict[Quantity, Observation]
 Memo = dict[tuple[Any, ...], Any]
 
 _MEMO: Final = 512
-_OTHER_SIZE: Final = 0.15
-_SMALL_MESSAGE, _LARGE_MESSAGE = 1 << 18, 1 << 22
-_LEAST_SIDE: Final = 2048
 _UNCOMPARED: Final = (QuoteError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError)
 # What says how a service is used, and not how it is built.
 _NOT_ASKED: Final = frozenset({"batch_size", "calibration", "as_of", "prompt_tokens", "prefill_sequences", "gpu"})
@@ -73,6 +72,14 @@ class Compared:
         named: str = self.software.get("engine") or self.setup.get("engine") or NO_ENGINE
         return named.casefold()
 
+    @property
+    def limits(self) -> Limits:
+        """What of measurements may be compared; raises LookupError where the catalog does not say."""
+        found = limits_of(self.catalog)
+        if found is None:
+            raise LookupError("the catalog does not say what may be compared")
+        return found
+
     def scope(self, question: Question | None = None, **more: str | None) -> Scope:
         """Under which circumstances; layout and class only where a model ran."""
         if question is None:
@@ -106,7 +113,7 @@ class Compared:
     def _believed(self, seen: int) -> int:
         """What a process saw of the device, unless that is another device's size."""
         known = self.gpu.visible_bytes or self.gpu.advertised_bytes
-        if abs(seen / known - 1) > _OTHER_SIZE:
+        if abs(seen / known - 1) > self.limits.other_size:
             raise ValueError("the memory is not that of the device")
         return seen
 
@@ -163,7 +170,8 @@ def _bandwidth(row: Compared) -> tuple[Scope, Found] | None:
 def _matmul(row: Compared) -> tuple[Scope, Found] | None:
     dtype, values = matmul_type(row.values["dtype"]), row.values
     listed = row.gpu.peaks.get(dtype)
-    if listed is None or any((values.get(side) or _LEAST_SIDE) < _LEAST_SIDE for side in ("m", "n", "k")):
+    least = row.limits.least_matmul_side
+    if listed is None or any((values.get(side) or least) < least for side in ("m", "n", "k")):
         return None
     share = _share(values["flops_per_second"], listed, row.times().compute_fraction)
     return row.scope(dtype=dtype), {Quantity.COMPUTE: share}
@@ -178,10 +186,10 @@ def _all_reduce(row: Compared) -> tuple[Scope, Found] | None:
     size, ranks, seconds = row.values["bytes"], row.values["ranks"], row.values["seconds"]
     times = row.times(ranks)
     scope = row.scope(ranks=str(ranks))
-    if size <= _SMALL_MESSAGE:
+    if size <= row.limits.small_message_bytes:
         modelled = times.all_reduce_seconds + size / times.link_bytes_per_second
         return scope, {Quantity.ALL_REDUCE_LATENCY: Observation(seconds / modelled - 1, seconds)}
-    if size >= _LARGE_MESSAGE:
+    if size >= row.limits.large_message_bytes:
         rate = size / max(seconds - times.all_reduce_seconds, seconds / 2)
         return scope, {Quantity.ALL_REDUCE_RATE: Observation(rate / times.link_bytes_per_second - 1, rate)}
     return None

@@ -37,6 +37,8 @@ def stage_layers(layers: int, stages: int) -> tuple[range, ...]:
 
     Source: vLLM `distributed/utils.py` (accounting 2.4): the last stage, which also holds the head, gets none.
     """
+    if stages == 1:
+        return (range(layers),)
     sizes = [layers // stages] * stages
     for spare in range(layers % stages):
         sizes[-2 - spare] += 1

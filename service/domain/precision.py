@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from service.domain.architecture import ModuleKind
 from service.domain.errors import CatalogFactError
 from service.domain.gguf_mix import Mix, read_mix
-from service.domain.units import ceil_bytes, ceil_div
+from service.domain.units import ceil_bytes, ceil_div, exact_div
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -85,20 +85,20 @@ class CacheFormat:
     values: CacheFormat | None = None
     """The format of values where it is another than that of keys."""
 
-    def value_bytes(self, elements: int) -> Fraction:
+    def value_bytes(self, elements: int) -> Fraction | int:
         """Bytes of a token's values, exact."""
         return (self.values or self).row_bytes(elements)
 
-    def latent_bytes(self, compressed: int, rope: int) -> Fraction:
+    def latent_bytes(self, compressed: int, rope: int) -> Fraction | int:
         """Bytes of a latent vector of that many compressed and position elements."""
         if self.rope_bits is None:
             return self.row_bytes(compressed + rope)
-        return self.row_bytes(compressed) + Fraction(self.rope_bits * rope, _BITS)
+        return self.row_bytes(compressed) + exact_div(self.rope_bits * rope, _BITS)
 
-    def row_bytes(self, elements: int) -> Fraction:
+    def row_bytes(self, elements: int) -> Fraction | int:
         """Bytes of `elements` values kept for one token, exact and not yet rounded to whole bytes."""
         groups = ceil_div(elements, self.group_elements)
-        return Fraction(self.element_bits * elements + self.group_bits * groups) / _BITS
+        return exact_div(self.element_bits * elements + self.group_bits * groups, _BITS)
 
 
 @lru_cache(maxsize=64)

@@ -12,7 +12,8 @@ from service.domain.units import ceil_div
 
 if TYPE_CHECKING:
     from service.domain.stages import Group
-    from service.domain.traffic import Step, Traffic
+    from service.domain.step import Step
+    from service.domain.traffic import Traffic
 
 _STREAMED_BYTES = 8
 """A running maximum and a running sum of a query row, in 32 bits each."""

@@ -198,7 +198,7 @@ def _fewest_ranks(question: Question, held: Holding, catalog: Catalog) -> dict[s
 def _placed(question: Question, tensor: int) -> bool:
     """Whether so many ranks have room for the weights at all: what is cheap to see need not be asked."""
     scenario = question.scenario
-    return whole_weight_bytes(scenario) <= tensor * scenario.layout.pipeline * scenario.budget.memory_bytes
+    return whole_weight_bytes(scenario) <= tensor * scenario.layout.pipeline * scenario.budget.free(0)
 
 
 def _would_fit(question: Question, change: dict[str, Any], catalog: Catalog) -> bool:

@@ -43,6 +43,8 @@ SPANS: dict[str, Span] = {
     "parallel_slots": Span(1, _MOST_SEQUENCES),
     # llama.cpp reads -1 as "all layers" and takes more layers than there are.
     "gpu_layers": Span(-1, 100_000),
+    # Experts of all layers where it is -1.
+    "cpu_expert_layers": Span(-1, 100_000),
     "max_loras": Span(0, 4096),
     "max_lora_rank": Span(0, 65_536),
     "memory_bytes": Span(1, _MOST_BYTES),

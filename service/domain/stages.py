@@ -11,10 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.architecture import ModuleKind
 from service.domain.calibration import Scope
-from service.domain.engines.llama_cpp import LlamaCppEngine
-from service.domain.engines.llama_cpp.capacity import placed
-from service.domain.engines.llama_cpp.layers import timed_loads
-from service.domain.engines.ranks.setting import setting_of
 from service.domain.engines.times import Case
 from service.domain.taught_times import TaughtTimes, taught_times
 
@@ -26,6 +22,10 @@ if TYPE_CHECKING:
     from service.domain.gpu import Gpu
     from service.domain.loads import RankLoad
     from service.domain.question import Question
+
+
+_PLACES = "llama.cpp"
+"""The engine that places a model device by device."""
 
 
 class Group(NamedTuple):
@@ -80,8 +80,11 @@ def case_of(question: Question, release: str | None = None) -> Case:
 def placed_loads(question: Question) -> tuple[RankLoad, ...] | None:
     """What each device reads where an engine spreads layers by shares of its own; None for all other layouts."""
     several = question.devices or question.scenario.layout.pipeline > 1
-    if not several or not isinstance(question.engine, LlamaCppEngine):
+    if not several or question.engine.name != _PLACES:
         return None
+    from service.domain.engines.llama_cpp.layers import timed_loads  # noqa: PLC0415 - as below
+    from service.domain.engines.ranks.setting import setting_of  # noqa: PLC0415 - as below
+
     return timed_loads(setting_of(question), _everywhere(question))
 
 
@@ -164,6 +167,11 @@ def _together(times: Sequence[Times]) -> Times:
 
 def _everywhere(question: Question) -> Placement:
     """Where layers run if none stays on the host, which is what times are quoted for."""
+    # An engine's rules are imported with the engine.
+    from service.domain.engines.llama_cpp import LlamaCppEngine  # noqa: PLC0415
+    from service.domain.engines.llama_cpp.capacity import placed  # noqa: PLC0415
+    from service.domain.engines.ranks.setting import setting_of  # noqa: PLC0415
+
     engine = question.engine
     assert isinstance(engine, LlamaCppEngine)  # noqa: S101  # no other engine places device by device
     return placed(setting_of(question), engine.release(question.version), everything=True)

@@ -9,7 +9,8 @@ from service.domain.stages import case_of
 if TYPE_CHECKING:
     from service.domain.exchange import Exchange
     from service.domain.stages import Group
-    from service.domain.traffic import Step, Traffic
+    from service.domain.step import Step
+    from service.domain.traffic import Traffic
 
 
 def say_step(flow: Traffic, step: Step | None, batch: int) -> list[str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from service.domain.architecture import ModuleKind
 from service.domain.errors import Fault, NotSupported
 from service.domain.format_rules import module_formats
-from service.domain.gguf_mix import kept_format, shape_of, tensor_format, tensors_of
+from service.domain.gguf_mix import kept_format, layer_formats, shape_of, tensors_of
 from service.domain.precision import NumberFormat, WeightFormat
 from service.domain.published_names import is_linear
 
@@ -152,11 +152,9 @@ def _mixed(name: str, mix: Mix, architecture: Architecture, catalog: Formats) ->
         if kept is not None:
             parts[module] = (_part(_layers(module), _for_all_kinds(kept, catalog)),)
             continue
-        layers: dict[str, set[int]] = {}
-        for layer, tensor in tensors_of(architecture, module).items():
-            layers.setdefault(tensor_format(mix, tensor, shape), set()).add(layer)
         parts[module] = tuple(
-            _part(frozenset(chosen), _fitting(kind, module.columns, catalog)) for kind, chosen in layers.items()
+            _part(frozenset(layers), _fitting(kind, module.columns, catalog))
+            for kind, layers in layer_formats(mix, tensors_of(architecture, module), shape).items()
         )
     return _stored(replace(base, name=name), parts)
 

@@ -13,20 +13,19 @@ from operator import lt
 from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
-from service.domain.architecture import ModuleKind
 from service.domain.cache import CacheKind
 from service.domain.drafting import drafting
 from service.domain.exchange import ACTIVATION_BYTES, exchanges, ranks_of
 from service.domain.loads import attention_loads, whole_load
 from service.domain.roofline import StepWeights, first_batch, guessed, step_weights
 from service.domain.stages import placed_loads, timing_of
+from service.domain.step import Step
 from service.domain.taught_times import spread_of
 from service.domain.units import ceil_div, whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from service.domain.architecture import Architecture
     from service.domain.engines.times import Times
     from service.domain.exchange import Exchange
     from service.domain.loads import CacheTerm, RankLoad
@@ -35,101 +34,20 @@ if TYPE_CHECKING:
 _QUANTILES = NormalDist()
 
 
-class Step(NamedTuple):
-    """Seconds of one decode step, term by term, each summed over the pipeline's stages.
+class Reading(NamedTuple):
+    """What a step reads of the caches on a rank, once for all sequences and for each, and its work on them for each."""
 
-    `cache` is reading it and writing what the step adds. `spread` is the share that the interval takes to either side.
-    `reading` and `multiplying` are what the matrices take of it, each where it is the longer; `weights` and `compute`
-    what reading and multiplying alone would take. `drafting` is what of all of them the passes of a drafter take,
-    `late` what sequences took more than quoted on some servers: the interval alone has it.
-    """
-
-    weights: float
-    cache: float
-    compute: float
-    reading: float
-    multiplying: float
-    communication: float
-    overhead: float
-    spread: float
-    drafting: float = 0.0
-    late: float = 0.0
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Low and high."""
-        return self.seconds * max(0.0, 1 - self.spread), self.seconds * (1 + self.spread) + self.late
-
-    @property
-    def seconds(self) -> float:
-        """All of it."""
-        return self.reading + self.multiplying + self.cache + self.communication + self.overhead
-
-    def scaled(self, factor: float, spread: float) -> Step:
-        """Every term that many times as long."""
-        return Step(
-            weights=factor * self.weights,
-            cache=factor * self.cache,
-            compute=factor * self.compute,
-            reading=factor * self.reading,
-            multiplying=factor * self.multiplying,
-            communication=factor * self.communication,
-            overhead=factor * self.overhead,
-            spread=spread,
-            drafting=factor * self.drafting,
-        )
-
-    def with_passes(self, passes: Step) -> Step:
-        """The step with a drafter's passes before it, whose spread is their own."""
-        seconds, drafting = self.seconds, passes.seconds
-        return Step(
-            weights=self.weights + passes.weights,
-            cache=self.cache + passes.cache,
-            compute=self.compute + passes.compute,
-            reading=self.reading + passes.reading,
-            multiplying=self.multiplying + passes.multiplying,
-            communication=self.communication + passes.communication,
-            overhead=self.overhead + passes.overhead,
-            spread=(self.spread * seconds + passes.spread * drafting) / (seconds + drafting),
-            drafting=drafting,
-            late=self.late,
-        )
-
-    @property
-    def memory(self) -> float:
-        """Reading alone, weights and cache."""
-        return self.weights + self.cache
-
-    @property
-    def bound(self) -> str:
-        """The part that takes longest."""
-        parts = {
-            "memory": self.memory,
-            "compute": self.compute,
-            "communication": self.communication,
-            "overhead": self.overhead,
-        }
-        return max(parts, key=lambda name: parts[name])
-
-    @property
-    def shares(self) -> dict[str, float]:
-        """What each term is of the seconds: they add up to 1."""
-        seconds = self.seconds
-        return {
-            "weights": self.reading / seconds,
-            "compute": self.multiplying / seconds,
-            "cache": self.cache / seconds,
-            "communication": self.communication / seconds,
-            "overhead": self.overhead / seconds,
-        }
+    shared_bytes: int
+    each_bytes: int
+    flops: int
 
 
 class Traffic:
     """The traffic of one question's model and layout, at any batch and context."""
 
     __slots__ = (
-        *("_asked_bytes", "_work_ratio", "drafting", "groups", "limit_asked", "loads", "peak", "question", "ranks"),
-        *("_sent", "alone", "scenario", "taught", "times", "verified", "weights", "whole"),
+        *("_asked_bytes", "_readings", "_sent", "_work_ratio", "alone", "drafting", "groups", "limit_asked", "loads"),
+        *("peak", "question", "ranks", "scenario", "taught", "times", "verified", "weights", "whole"),
     )
 
     def __init__(self, question: Question) -> None:
@@ -146,6 +64,7 @@ class Traffic:
         )
         self.alone = self.ranks.alone
         self._sent: dict[tuple[int, int], list[Exchange]] = {}
+        self._readings: dict[tuple[int, int], Reading] = {}
         self.drafting = drafting(question)
         self.verified = self.drafting.verified if self.drafting else 1
         held = self.whole.weights
@@ -164,7 +83,16 @@ class Traffic:
 
     def cache_bytes(self, load: RankLoad, batch: int, context: int) -> int:
         """What a step reads of every cache on a rank, without a drafter's."""
-        return sum(self.term_bytes(term, batch, context) for term in load.terms)
+        reading = self.reading(load, context)
+        return reading.shared_bytes + batch * reading.each_bytes
+
+    def reading(self, load: RankLoad, context: int) -> Reading:
+        """The same of any batch, added up once: `load` is one of those kept here, so that its identity tells it."""
+        key = (id(load), context)
+        found = self._readings.get(key)
+        if found is None:
+            found = self._readings[key] = _reading(load, context, self.scenario.prefix_tokens)
+        return found
 
     def rank_cache_bytes(self, load: RankLoad, batch: int, context: int) -> int:
         """The same of a replica's batch, of which a rank may attend for a part, or hold a part of each context."""
@@ -217,9 +145,8 @@ class Traffic:
     def flops(self, load: RankLoad, batch: int, context: int) -> int:
         """Floating-point operations of a step on a rank: matrices, and attention over what the cache holds."""
         held, sequences = load.weights, batch if load is self.whole else self.ranks.batch(batch)
-        scores = sum(term.score_flops * term.spec.tokens_read(context) for term in load.terms)
         matrices = self.scaled_work(2 * (held.read_parameters + held.expert_parameters))
-        return self.verified * (batch * matrices + sequences * scores)
+        return self.verified * (batch * matrices + sequences * self.reading(load, context).flops)
 
     def scaled_work(self, flops: int) -> int:
         """Operations in matrices, of the parameters that the question set where it did."""
@@ -247,12 +174,10 @@ class Traffic:
         if bandwidth is None or peak is None:
             return None
         work = self.flops(self.whole, 1, context) / peak
-        once = self.cache_bytes(self.whole, 1, context)
-        each = self.cache_bytes(self.whole, 2, context) - once + self.weights.row_bytes
-        gain = work - each / bandwidth
+        shared, each, _ = self.reading(self.whole, context)
+        gain = work - (each + self.weights.row_bytes) / bandwidth
         if gain <= 0:
             return None
-        shared = once + self.weights.row_bytes - each
         weights, most = self.weights, (self.weights.dense_bytes + self.weights.expert_bytes + shared) / bandwidth
         near = guessed(lambda b: (weights.read_bytes(b) + shared) / bandwidth / gain, most / gain)
         return first_batch(lambda b: b * gain >= (weights.read_bytes(b) + shared) / bandwidth, near)
@@ -353,7 +278,7 @@ class Traffic:
         architecture = self.scenario.model.architecture
         if not architecture.experts[0]:
             return spread["dense"]
-        small = expert_parameters(architecture) < self.times.small_expert_parameters
+        small = architecture.expert_parameters < self.times.small_expert_parameters
         return spread["small_experts" if small else "experts"]
 
     def exchanges(self, tokens: int, messages: int = 1) -> list[Exchange]:
@@ -370,8 +295,8 @@ class Traffic:
         return sum([exchange.seconds for exchange in found], 0.0) if found else 0.0
 
 
-def expert_parameters(architecture: Architecture) -> int:
-    """Parameters of one routed expert of a layer."""
-    experts = [m for m in architecture.modules if m.kind is ModuleKind.EXPERT]
-    first = experts[0].layers[:1] if experts else ()
-    return sum(m.elements for m in experts if m.layers[:1] == first)
+def _reading(load: RankLoad, context: int, prefix: int) -> Reading:
+    shared = sum([term.shared_read_bytes(context, prefix) for term in load.terms]) if prefix else 0
+    read = sum([term.read_bytes(context) for term in load.terms])
+    flops = sum([term.score_flops * term.spec.tokens_read(context) for term in load.terms])
+    return Reading(shared, read - shared, flops)

@@ -12,12 +12,13 @@ from service.domain.prefill import Prefill
 from service.domain.quote import identity
 from service.domain.roofline import ridge_batch
 from service.domain.step_words import assume_release, say_step, warn_of_drafts
-from service.domain.traffic import Step, Traffic
+from service.domain.traffic import Traffic
 
 if TYPE_CHECKING:
     from service.domain.holding import Holding
     from service.domain.loads import CacheTerm, RankLoad
     from service.domain.question import Catalog, Question
+    from service.domain.step import Step
 
 
 _LARGEST_BATCH = 1 << 24

@@ -20,6 +20,12 @@ def whole(value: Fraction | float) -> int:
     return -int(-value // 1)
 
 
+def exact_div(numerator: Fraction | int, denominator: int) -> Fraction | int:
+    """The exact quotient, an integer wherever it is one: arithmetic with fractions takes many times as long."""
+    quotient, rest = divmod(numerator, denominator)
+    return Fraction(numerator) / denominator if rest else quotient
+
+
 def ceil_bytes(bits: Fraction | int) -> int:
     """Whole bytes that so many bits take."""
     return -int(-bits // 8)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.architecture import ModuleKind, Place, Shard
 from service.domain.cache.base import heads_on_rank
@@ -20,6 +20,7 @@ _UNREAD = frozenset(
     {ModuleKind.EMBEDDING, ModuleKind.POSITION, ModuleKind.VISION, ModuleKind.AUDIO, ModuleKind.ENCODER}
 )
 """Read by gathered rows or for a prompt's pictures and sounds, not by a decode step."""
+_TABLES = frozenset({ModuleKind.EMBEDDING, ModuleKind.POSITION})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,42 @@ class RankWeights:
     expert_parameters: int
 
 
+class Part(NamedTuple):
+    """What a rank holds of a module: `per_layer` matrices of [rows, columns] in each of the layers."""
+
+    module: Module
+    rows: int
+    columns: int
+    per_layer: int
+    layers: tuple[int, ...]
+
+    @property
+    def elements(self) -> int:
+        """Elements of all of them."""
+        return self.per_layer * len(self.layers) * self.rows * self.columns
+
+    def bytes(self, number: WeightFormat) -> int:
+        """Bytes of all of them in a format."""
+        return self.per_layer * number.held_bytes(self.module, self.rows, self.columns, self.layers)
+
+
+class StageShapes(NamedTuple):
+    """The fullest rank of a pipeline stage as it is in every format: its parts by what a decode step does with them.
+
+    `read` are layers and head, `idle` what no step reads, `tables` those of which rows are gathered. The counts are
+    elements of the parts, but for `expert_parameters`, those of the routed experts that one token visits.
+    """
+
+    read: tuple[Part, ...]
+    experts: tuple[Part, ...]
+    idle: tuple[Part, ...]
+    tables: tuple[Part, ...]
+    read_elements: int
+    expert_elements: int
+    idle_elements: int
+    expert_parameters: int
+
+
 def whole_model(architecture: Architecture, number: WeightFormat) -> RankWeights:
     """The weights of the whole model, as one rank that holds everything."""
     return rank_weights(architecture, number, ONE_GPU)[0]
@@ -46,8 +83,13 @@ def whole_model(architecture: Architecture, number: WeightFormat) -> RankWeights
 
 def rank_weights(architecture: Architecture, number: WeightFormat, layout: Layout) -> tuple[RankWeights, ...]:
     """The fullest rank of each pipeline stage, in order of stages."""
+    return weights_in(number, stage_shapes(architecture, layout), architecture)
+
+
+def stage_shapes(architecture: Architecture, layout: Layout) -> tuple[StageShapes, ...]:
+    """The same of every format: what many formats of one layout are counted from."""
     stages = stage_layers(architecture.layers, layout.pipeline)
-    return placed_weights(architecture, number, layout, stages, (0, len(stages) - 1))
+    return placed_shapes(architecture, layout, stages, (0, len(stages) - 1))
 
 
 def placed_weights(
@@ -58,13 +100,27 @@ def placed_weights(
     ends: tuple[int, int],
 ) -> tuple[RankWeights, ...]:
     """The fullest rank of stages with these layers; `ends` are those of the embedding and of the output matrix."""
-    ranks = tuple(
-        _stage(architecture, number, layout, layers, first=stage == ends[0], last=stage == ends[1])
+    return weights_in(number, placed_shapes(architecture, layout, stages, ends), architecture)
+
+
+def placed_shapes(
+    architecture: Architecture, layout: Layout, stages: tuple[range, ...], ends: tuple[int, int]
+) -> tuple[StageShapes, ...]:
+    """The same of every format."""
+    return tuple(
+        _shapes(architecture, layout, layers, first=stage == ends[0], last=stage == ends[1])
         for stage, layers in enumerate(stages)
     )
+
+
+def weights_in(
+    number: WeightFormat, stages: tuple[StageShapes, ...], architecture: Architecture
+) -> tuple[RankWeights, ...]:
+    """The stages in a format; scaled to the published file where that was read."""
+    ranks = tuple(_weights(number, shapes) for shapes in stages)
     if number.file_bytes is None:
         return ranks
-    counted = _stage(architecture, number, ONE_GPU, range(architecture.layers), first=True, last=True).bytes
+    counted = _weights(number, stage_shapes(architecture, ONE_GPU)[0]).bytes
     return tuple(_as_filed(rank, number.file_bytes, counted) for rank in ranks)
 
 
@@ -77,17 +133,39 @@ def _as_filed(rank: RankWeights, file_bytes: int, counted_bytes: int) -> RankWei
     return replace(rank, bytes=part(rank.bytes), read_bytes=part(rank.read_bytes), expert_bytes=part(rank.expert_bytes))
 
 
-def _stage(  # noqa: PLR0913  # a stage is its layers and whether it is an end
-    architecture: Architecture, number: WeightFormat, layout: Layout, layers: range, *, first: bool, last: bool
-) -> RankWeights:
-    total = _Tally(number)
+def _shapes(architecture: Architecture, layout: Layout, layers: range, *, first: bool, last: bool) -> StageShapes:
+    read: list[Part] = []
+    experts: list[Part] = []
+    idle: list[Part] = []
+    tables: list[Part] = []
     for module in architecture.modules:
-        if module.kind is ModuleKind.PREDICTION:
+        kind = module.kind
+        held = () if kind is ModuleKind.PREDICTION else _held(module, layers, first=first, last=last)
+        if not held:
             continue
-        held = _held(module, layers, first=first, last=last)
-        if held:
-            total.add(module, held, layout, heads=last and architecture.tied)
-    return total.result()
+        part = Part(module, *_on_rank(module, layout), held)
+        if kind in _TABLES:
+            tables.append(part)
+        if kind is ModuleKind.EXPERT:
+            experts.append(part)
+        elif kind not in _UNREAD or (last and architecture.tied and kind is ModuleKind.EMBEDDING):
+            read.append(part)
+        else:
+            idle.append(part)
+    return StageShapes(
+        *(tuple(read), tuple(experts), tuple(idle), tuple(tables)),
+        *(_elements(read), _elements(experts), _elements(idle)),
+        expert_parameters=sum([_visited(part) // layout.tensor for part in experts]),
+    )
+
+
+def _elements(parts: list[Part]) -> int:
+    return sum([part.elements for part in parts])
+
+
+def _visited(part: Part) -> int:
+    """Elements of the whole model's experts that one token visits in the part's layers."""
+    return len(part.layers) * part.module.active_per_layer * part.module.elements
 
 
 def _held(module: Module, layers: range, *, first: bool, last: bool) -> tuple[int, ...]:
@@ -99,48 +177,25 @@ def _held(module: Module, layers: range, *, first: bool, last: bool) -> tuple[in
     return _OUTSIDE if (first and on_first) or (last and on_last) else ()
 
 
-class _Tally:
-    """Adds up one rank. Ideal widths are summed in bits, so that a whole model has no rounding but the last."""
-
-    def __init__(self, number: WeightFormat) -> None:
-        self._number = number
-        self._held: list[tuple[int, int]] = []
-        self._read: list[tuple[int, int]] = []
-        self._experts: list[tuple[int, int]] = []
-        self._row_bytes = 0
-        self._expert_parameters = 0
-
-    def add(self, module: Module, held: tuple[int, ...], layout: Layout, *, heads: bool) -> None:
-        """Add these layers' parts of a module as one rank of the layout holds them."""
-        rows, columns, per_layer = _on_rank(module, layout)
-        layers = len(held)
-        size = per_layer * self._number.held_bytes(module, rows, columns, held)
-        share = (layers * per_layer * rows * columns, size)
-        self._held.append(share)
-        if module.kind is ModuleKind.EXPERT:
-            self._experts.append(share)
-            self._expert_parameters += layers * module.active_per_layer * module.elements // layout.tensor
-        elif module.kind not in _UNREAD or (heads and module.kind is ModuleKind.EMBEDDING):
-            self._read.append(share)
-        if module.kind in {ModuleKind.EMBEDDING, ModuleKind.POSITION}:
-            self._row_bytes += self._number.held_bytes(module, 1, columns, _OUTSIDE)
-
-    def result(self) -> RankWeights:
-        """The sums."""
-        return RankWeights(
-            bytes=self._bytes(self._held),
-            read_bytes=self._bytes(self._read),
-            expert_bytes=self._bytes(self._experts),
-            row_bytes=self._row_bytes,
-            read_parameters=sum(elements for elements, _ in self._read),
-            expert_parameters=self._expert_parameters,
+def _weights(number: WeightFormat, shapes: StageShapes) -> RankWeights:
+    """Ideal widths are summed in bits, so that a whole model has no rounding but the last."""
+    bits = number.uniform_bits
+    if bits is None:
+        read, experts, idle = (
+            sum([part.bytes(number) for part in parts]) for parts in (shapes.read, shapes.experts, shapes.idle)
         )
-
-    def _bytes(self, shares: list[tuple[int, int]]) -> int:
-        bits = self._number.uniform_bits
-        if bits is None:
-            return sum(size for _, size in shares)
-        return ceil_bytes(bits * sum(elements for elements, _ in shares))
+        held = read + experts + idle
+    else:
+        read, experts = ceil_bytes(bits * shapes.read_elements), ceil_bytes(bits * shapes.expert_elements)
+        held = ceil_bytes(bits * (shapes.read_elements + shapes.expert_elements + shapes.idle_elements))
+    return RankWeights(
+        bytes=held,
+        read_bytes=read,
+        expert_bytes=experts,
+        row_bytes=sum([number.held_bytes(part.module, 1, part.columns, _OUTSIDE) for part in shapes.tables]),
+        read_parameters=shapes.read_elements,
+        expert_parameters=shapes.expert_parameters,
+    )
 
 
 def _on_rank(module: Module, layout: Layout) -> tuple[int, int, int]:

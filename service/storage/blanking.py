@@ -20,8 +20,8 @@ from service.storage import audit
 from service.storage.canonical import sorted_json
 from service.storage.database import read_session
 from service.storage.measurement_settling import JUDGED_COLUMNS, hold_judging, judge_again
+from service.storage.measurement_tables import Measurement
 from service.storage.snapshot import Snapshot
-from service.storage.tables import Measurement
 from service.storage.turns import Turns
 from service.storage.uploads import UNHEARD, digest_of, folded
 

@@ -18,8 +18,9 @@ from service.domain.calibration import Learned, Quantity, Scope
 from service.domain.learning import Key, Observation, Sample, learn, merged
 from service.storage.calibrations import calibration_revision, learned_from, written
 from service.storage.database import read_session, write_session
+from service.storage.measurement_tables import LearningSample, LearningState
 from service.storage.snapshot import Snapshot
-from service.storage.tables import CalibrationRevision, CalibrationValue, LearningSample, LearningState
+from service.storage.tables import CalibrationRevision, CalibrationValue
 
 LEARNER_LOCK: Final = 0x6C6561726E
 """An advisory lock: one process takes up rows at a time, or writes a revision. Spells "learn" in ASCII."""

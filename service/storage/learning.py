@@ -25,10 +25,10 @@ from service.domain.observations import Found, Memo, observe
 from service.storage.canonical import compact_json
 from service.storage.database import read_session, write_session
 from service.storage.learned_values import LEARNER_LOCK, write_revision
+from service.storage.measurement_tables import AccuracyScore, LearningQueue, LearningSample, LearningState, Measurement
 from service.storage.measurement_writes import JUDGING_LOCK
 from service.storage.scores import forget_scores, note_scores
 from service.storage.snapshot import Snapshot
-from service.storage.tables import AccuracyScore, LearningQueue, LearningSample, LearningState, Measurement
 from service.storage.turns import Turns
 
 _logger: Final = logging.getLogger(__name__)

@@ -14,9 +14,9 @@ from sqlalchemy.orm import Session, sessionmaker
 from service.domain.catalog import CatalogKind
 from service.storage.database import read_session
 from service.storage.filters import among
+from service.storage.measurement_tables import Measurement, MeasurementName, MeasurementProbe
 from service.storage.names import fold
 from service.storage.snapshot import Snapshot
-from service.storage.tables import Measurement, MeasurementName, MeasurementProbe
 
 Pending = Collection[tuple[str, str]] | None
 _ACCEPTED: Final = "accepted"

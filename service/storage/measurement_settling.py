@@ -19,9 +19,15 @@ from service.domain.catalog import CatalogKind
 from service.domain.measurement import RULES, Judgement, Lookups, judge
 from service.domain.scopes import NO_ENGINE
 from service.storage.database import read_session, write_session
+from service.storage.measurement_tables import (
+    LearningQueue,
+    Measurement,
+    MeasurementName,
+    MeasurementProbe,
+    MeasurementState,
+)
 from service.storage.measurement_writes import JUDGING_LOCK
 from service.storage.snapshot import Snapshot
-from service.storage.tables import LearningQueue, Measurement, MeasurementName, MeasurementProbe, MeasurementState
 from service.storage.trust import trust_revision
 from service.storage.turns import Turns
 from service.storage.uploads import UNHEARD

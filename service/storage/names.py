@@ -6,6 +6,7 @@ import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Final, TypeAlias
 
 _NEAREST: Final = 3
@@ -130,16 +131,23 @@ class NearestNames:
         """At most three ids, most alike first; `meaning` gives the id of a name, None for one that is gone."""
         wanted = _trigrams(folded)
         unlike = sorted((-_likeness(wanted, name), name) for name in self._candidates(wanted))
-        ids = (meaning(name) for unlikeness, name in unlike if -unlikeness >= _LEAST_LIKENESS)
-        return tuple(dict.fromkeys(entry_id for entry_id in ids if entry_id is not None))[:_NEAREST]
+        found: list[str] = []
+        for unlikeness, name in unlike:
+            if len(found) == _NEAREST or -unlikeness < _LEAST_LIKENESS:
+                break
+            entry_id = meaning(name)
+            if entry_id is not None and entry_id not in found:
+                found.append(entry_id)
+        return tuple(found)
 
     def _candidates(self, wanted: frozenset[str]) -> list[str]:
-        hits: Counter[int] = Counter()
-        followed = 0
-        for holders in sorted((self._holders[trigram] for trigram in wanted if trigram in self._holders), key=len):
-            part = holders[: _HITS_FOLLOWED - followed]
-            hits.update(part)
-            followed += len(part)
+        parts, left = [], _HITS_FOLLOWED
+        # In the order of the alphabet first: a set's own differs from one process to the next.
+        known = (self._holders[trigram] for trigram in sorted(wanted) if trigram in self._holders)
+        for holders in sorted(known, key=len):
+            parts.append(holders[:left])
+            left -= len(parts[-1])
+        hits = Counter(chain.from_iterable(parts))
         return [self._names[number] for number, _ in hits.most_common(_NAMES_COMPARED)]
 
 
@@ -156,7 +164,7 @@ def _packed(ids: list[str]) -> _Meaning:
 def _trigrams(folded: str) -> frozenset[str]:
     """Three letters in a row, word separators alike, with the beginning weighing more than the end."""
     text = "  " + folded[-_LONGEST_COMPARED:].replace(" ", "-").replace("_", "-") + " "
-    return frozenset(text[start : start + 3] for start in range(len(text) - 2))
+    return frozenset(map("".join, zip(text, text[1:], text[2:], strict=False)))
 
 
 def _likeness(wanted: frozenset[str], name: str) -> float:

@@ -19,8 +19,8 @@ from service.domain.robust import median
 from service.storage.calibrations import calibration_revision_at, read_calibration
 from service.storage.canonical import compact_json
 from service.storage.filters import among
+from service.storage.measurement_tables import AccuracyGroup, AccuracyScore, Measurement
 from service.storage.snapshot import Snapshot
-from service.storage.tables import AccuracyGroup, AccuracyScore, Measurement
 
 _logger: Final = logging.getLogger(__name__)
 

@@ -314,9 +314,9 @@ class SnapshotKeeper:
             kept = former if former is not None and catalog.descends_with(former) else None
             learned = kept.calibration if kept and kept.calibration.revision == newest.calibration else None
             distrust = kept.distrust if kept and kept.distrust.revision == newest.trust else None
-            return catalog.taught(
-                learned or read_calibration(session, newest.calibration), distrust or read_distrust(session)
-            )
+            if distrust is None:
+                distrust = read_distrust(session) if newest.trust else NOBODY_DISTRUSTED
+            return catalog.taught(learned or read_calibration(session, newest.calibration), distrust)
 
     def _newest(self) -> Revisions:
         engine: DatabaseEngine = self._sessions.kw["bind"]

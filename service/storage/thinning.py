@@ -8,8 +8,9 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import ColumnElement, and_, delete, func, or_, select
 from sqlalchemy.orm import Session, sessionmaker
 
-from service.storage.database import read_session, write_session
-from service.storage.tables import LearningQueue, LearningSample, LearningState, Measurement
+from service.storage.database import read_session
+from service.storage.measurement_tables import LearningQueue, LearningSample, LearningState, Measurement
+from service.storage.turns import Turns
 
 _ROWS_AT_ONCE: Final = 5000
 
@@ -22,7 +23,7 @@ class Thinned(NamedTuple):
 
 
 def thin(sessions: sessionmaker[Session], age: timedelta, *, dry_run: bool = False) -> Thinned:
-    """Delete rows that arrived longer ago, a batch a transaction, so that uploads go on meanwhile."""
+    """Delete rows that arrived longer ago, in short turns, so that uploads go on meanwhile."""
     before = datetime.now(UTC) - age
     old = Measurement.received_at < before
     with read_session(sessions) as session:
@@ -51,12 +52,11 @@ def _count(session: Session, condition: Any) -> int:  # noqa: ANN401  # any cond
 
 
 def _delete(sessions: sessionmaker[Session], free: ColumnElement[bool]) -> None:
-    last = 0
-    while True:
-        with write_session(sessions) as session:
+    last, turns, found = 0, Turns(sessions, _ROWS_AT_ONCE), [0]
+    while found:
+        with turns.take() as session:
             asked = select(Measurement.seq).where(free, Measurement.seq > last).order_by(Measurement.seq)
-            found = session.scalars(asked.limit(_ROWS_AT_ONCE)).all()
-            if not found:
-                return
-            last = found[-1]
+            found = [*session.scalars(asked.limit(turns.rows))]
             session.execute(delete(Measurement).where(Measurement.seq.in_(found), or_(free)))
+        turns.did(len(found))
+        last = max(found, default=last)

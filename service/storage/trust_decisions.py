@@ -20,10 +20,11 @@ from service.domain.trust import Decision, Sender
 from service.storage import audit
 from service.storage.database import write_session
 from service.storage.measurement_settling import JUDGED_COLUMNS, ROWS_AT_ONCE, hold_judging, judge_again
+from service.storage.measurement_tables import AccuracyScore, Measurement, MeasurementProbe
 from service.storage.measurement_writes import JUDGING_LOCK
 from service.storage.scores import forget_scores
 from service.storage.snapshot import Snapshot
-from service.storage.tables import AccuracyScore, ApiToken, Measurement, MeasurementProbe, TrustDecision
+from service.storage.tables import ApiToken, TrustDecision
 from service.storage.trust import next_unsettled, read_distrust, trust_revision
 from service.storage.turns import Turns
 

@@ -80,7 +80,7 @@ class Lab:
         """Forget every row, but not the names that the store has seen."""
         from service.api.services import services_of
         from service.storage.database import write_session
-        from service.storage.tables import Measurement, MeasurementProbe
+        from service.storage.measurement_tables import Measurement, MeasurementProbe
 
         with write_session(services_of(self.app).sessions) as session:
             session.query(Measurement).delete()
@@ -91,7 +91,7 @@ class Lab:
         from sqlalchemy import func, select
 
         from service.api.services import services_of
-        from service.storage.tables import Measurement
+        from service.storage.measurement_tables import Measurement
 
         with services_of(self.app).sessions() as session:
             return session.scalar(select(func.count()).select_from(Measurement)) or 0

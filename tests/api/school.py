@@ -41,6 +41,7 @@ class School:
     def clear(self) -> None:
         """Forget every row, and what was learned."""
         from service.api.services import services_of
+        from service.storage import measurement_tables as samples
         from service.storage import tables
         from service.storage.database import write_session
 
@@ -48,8 +49,8 @@ class School:
         having = services_of(self.lab.app)
         with write_session(having.sessions) as session:
             for table in (
-                *(tables.LearningSample, tables.LearningQueue, tables.LearningState),
-                *(tables.CalibrationValue, tables.CalibrationRevision, tables.AccuracyScore, tables.AccuracyGroup),
+                *(samples.LearningSample, samples.LearningQueue, samples.LearningState),
+                *(tables.CalibrationValue, tables.CalibrationRevision, samples.AccuracyScore, samples.AccuracyGroup),
             ):
                 session.query(table).delete()
         having.keeper.refresh()

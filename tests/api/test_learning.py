@@ -13,7 +13,7 @@ from service.api.services import services_of
 from service.domain.catalog import CatalogKind
 from service.storage.catalog import Change, apply_changes
 from service.storage.database import write_session
-from service.storage.tables import LearningSample
+from service.storage.measurement_tables import LearningSample
 from service.storage.thinning import thin
 from tests.api.desk import stored_facts
 from tests.api.school import QUESTION, School

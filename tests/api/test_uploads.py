@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import pytest
 
 from service.api.schemas.measurement_rows import SETUP
@@ -170,6 +171,18 @@ def test_empty_lists_by_the_million_are_refused_before_they_are_made(lab: Lab) -
 )
 def test_an_envelope_that_is_none_is_refused(lab: Lab, body: bytes, pointer: str) -> None:
     assert problem(post(lab, body), 422, "validation-error")["errors"][0]["pointer"] == pointer
+
+
+@pytest.mark.parametrize("place", ["part", "values", "setup"])
+def test_half_of_a_surrogate_pair_does_not_come_back(lab: Lab, place: str) -> None:
+    """Strict readers refuse a whole answer for it."""
+    half = {"é\ud800": 1}
+    sent = {"part": {**row(), **half}, "values": row(values={"bytes_per_second": 1, **half}), "setup": row(setup=half)}
+
+    answer = lab.upload(sent[place], row())
+
+    assert verdicts(answer) == ["rejected", "accepted"]
+    assert orjson.loads(answer.data)["items"][0]["errors"][0]["pointer"].endswith("/é?")
 
 
 def test_no_line_at_all_is_refused(lab: Lab) -> None:

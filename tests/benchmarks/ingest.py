@@ -16,8 +16,8 @@ from sqlalchemy import insert, text
 
 from service.domain.measurement import Lookups, judge
 from service.storage.database import begin_write, make_engine, make_sessions, write_session
+from service.storage.measurement_tables import Measurement
 from service.storage.snapshot import Snapshot
-from service.storage.tables import Measurement
 from service.storage.tokens import Scope, create_token
 from service.storage.uploads import new_row, now
 from tests.benchmarks import servers

@@ -13,7 +13,8 @@ from sqlalchemy import make_url, select, text
 from service import cli
 from service.api.services import services_of
 from service.storage.canonical import sorted_json
-from service.storage.tables import AuditEvent, Measurement
+from service.storage.measurement_tables import Measurement
+from service.storage.tables import AuditEvent
 from service.storage.uploads import digest_of
 from tests.api.probing import opened_lab, verdicts
 from tests.api.school import School

@@ -16,7 +16,8 @@ from service.domain.trust import Decision, Sender
 from service.storage import trust_decisions
 from service.storage.database import make_engine, make_sessions, write_session
 from service.storage.learning import has_news
-from service.storage.tables import ApiToken, AuditEvent, LearningSample
+from service.storage.measurement_tables import LearningSample
+from service.storage.tables import ApiToken, AuditEvent
 from tests.api.desk import bearer
 from tests.api.probing import verdicts
 from tests.api.school import School, new_school

@@ -263,6 +263,7 @@ QUESTIONS = st.fixed_dictionaries(
                 "deepseek-v2-lite",
                 "jamba-v0.1",
                 "nemotron-h-8b-base-8k",
+                "deepseek-v3.2",
             ]
         ),
         "gpu": st.sampled_from(["rtx-4090", "a100-sxm-80gb", "h200-sxm-141gb", "rtx-3060-12gb"]),

@@ -194,6 +194,7 @@ QUESTIONS = st.fixed_dictionaries(
                 "deepseek-v2-lite",
                 "nemotron-h-8b-base-8k",
                 "gemma-3-4b-it",
+                "gemma-4-e4b-it",
             ]
         ),
         "gpu": st.sampled_from(["h100-sxm-80gb", "a100-sxm-80gb", "l4", "b200-sxm-180gb", "mi300x"]),

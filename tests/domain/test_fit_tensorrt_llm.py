@@ -54,6 +54,20 @@ def test_sampling_keeps_room_for_the_batch_of_the_release(
     assert parts(answer)["reserve.sampler"] == each * sequences * 128_256
 
 
+def test_states_of_a_full_batch_are_there_before_the_cache(ask_fit: Ask) -> None:
+    """24 layers of 128 heads x 64 x 128 and 3 inputs of 8,192 + 2 x 8 x 128 channels, in 16 bits; 4 layers attend."""
+    question = H100 | {"model": "nemotron-h-8b-base-8k", "engine_version": "1.0.0", "max_sequences_limit": 64}
+    answer, twice = ask_fit(**question), ask_fit(**question | {"max_sequences_limit": 128})
+    state = 24 * (128 * 64 * 128 + 3 * (8192 + 2048)) * 2
+    assert parts(answer)["reserve.state"] == 64 * state
+    assert parts(twice)["reserve.state"] == 128 * state
+    assert answer["rank"]["kv_bytes_per_token"] == 4 * 4096
+    assert answer["max_running_sequences"] == 64
+    assert any("max_sequences_limit" in line for line in answer["warnings"])
+    assert ask_fit(**question, kv_cache_bytes=16_384 * 10_000)["kv_capacity_tokens"] == 10_000
+    assert ask_fit(**H100 | {"model": "nemotron-h-8b-base-8k"})["fits"] is False
+
+
 def test_heads_are_replicated_and_latent_vectors_are_not_divided(ask_fit: Ask) -> None:
     assert ask_fit(**LATENT, context_tokens=4096)["rank"]["kv_bytes_per_token"] == 61 * 1152
     answer = ask_fit(
@@ -116,7 +130,9 @@ def test_settings_that_cannot_be_are_refused_by_field(ask_fit: Ask, changed: dic
         ({"enforce_eager": True}, "/enforce_eager"),
         ({"gpu_layers": 3}, "/gpu_layers"),
         ({"speculative_method": "medusa"}, "/speculative_method"),
-        ({"model": "nemotron-h-8b-base-8k"}, "/engine"),
+        ({"model": "nemotron-h-8b-base-8k", "engine_version": "0.21.0"}, "/engine"),
+        ({"model": "qwen3-next-80b-a3b-instruct", "engine_version": "1.1.0"}, "/engine"),
+        ({"model": "jamba-v0.1"}, "/engine"),
         ({"model": "gemma-3n-e2b-it", "pipeline_parallel": 3}, "/pipeline_parallel"),
     ],
 )
@@ -136,7 +152,14 @@ def test_traffic_asks_the_same_engine(ask_traffic: Ask) -> None:
 QUESTIONS = st.fixed_dictionaries(
     {
         "model": st.sampled_from(
-            ["llama-3.1-8b-instruct", "mixtral-8x7b-v0.1", "gpt-oss-20b", "deepseek-v2-lite", "gemma-3-4b-it"]
+            [
+                "llama-3.1-8b-instruct",
+                "mixtral-8x7b-v0.1",
+                "gpt-oss-20b",
+                "deepseek-v2-lite",
+                "gemma-3-4b-it",
+                "nemotron-h-8b-base-8k",
+            ]
         ),
         "gpu": st.sampled_from(["h100-sxm-80gb", "a100-sxm-80gb", "l4", "b200-sxm-180gb"]),
         "engine": st.just("tensorrt-llm"),

@@ -119,6 +119,41 @@ def test_a_row_without_a_driver_is_on_no_rung_of_drivers() -> None:
     assert {value.rung for value in learn(samples([row])).values()} == {"gpu"}
 
 
+class Held(Shelf):
+    """The shelf, with other limits of what is compared."""
+
+    def __init__(self, **limits: object) -> None:
+        super().__init__()
+        textbook: Any = super().engine("none")
+        self._textbook = replace(textbook, limits=limits and replace(textbook.limits, **limits))
+
+    def engine(self, name: str) -> Any:  # type: ignore[override]  # noqa: ANN401  # not kept as the shelf keeps it
+        return self._textbook if name == "none" else super().engine(name)
+
+
+def sum_row(size: int) -> dict[str, Any]:
+    return rate_row(1, "all_reduce", bytes=size, ranks=2, seconds=1e-3)
+
+
+@pytest.mark.parametrize(
+    "limits, row",
+    [
+        ({"other_size": 0.01}, {**capacity_row(1, 1.0 * GIB), "gpu": {"name": H100, "memory_bytes": 82_000_000_000}}),
+        ({"least_matmul_side": 8192}, rate_row(1, "matmul_rate", flops_per_second=6e14, dtype="bf16", m=4096)),
+        ({"small_message_bytes": 1}, sum_row(1 << 18)),
+        ({"large_message_bytes": 1 << 23}, sum_row(1 << 22)),
+    ],
+    ids=["memory", "product", "small sum", "large sum"],
+)
+def test_what_is_compared_at_all_stands_in_the_catalog(limits: dict[str, object], row: dict[str, Any]) -> None:
+    assert observe(row, SHELF) is not None
+    assert observe(row, Held(**limits)) is None
+
+
+def test_where_the_catalog_does_not_say_nothing_is_compared() -> None:
+    assert observe(sum_row(1 << 18), Held()) is None
+
+
 def test_sizes_are_learned_in_bytes_and_rates_in_shares() -> None:
     assert {quantity.unit for quantity in Quantity} == {"bytes", "share"}
     assert Quantity.RESERVE.unit == Quantity.VISIBLE_MEMORY.unit == "bytes"

@@ -13,6 +13,7 @@ from pathlib import Path
 from sqlalchemy import func, select
 
 from service.settings import Settings
+from service.storage import measurement_tables as measured
 from service.storage import migrations, tables
 from service.storage.database import make_engine, make_sessions, write_session
 from service.storage.learning import learn_some
@@ -73,8 +74,8 @@ def _told(name: str, url: str, ledger: Ledger) -> bool:
     engine = make_engine(Settings.from_environment({"DATABASE_URL": url}).database_url, 30)
     sessions = make_sessions(engine)
     with sessions() as session:
-        stored = {str(found) for found in session.scalars(select(tables.Measurement.id))}
-        rows = session.scalar(select(func.count()).select_from(tables.Measurement)) or 0
+        stored = {str(found) for found in session.scalars(select(measured.Measurement.id))}
+        rows = session.scalar(select(func.count()).select_from(measured.Measurement)) or 0
     lost = len(ledger.taken - stored)
     twice = rows - len(stored) + sum(count > 1 for count in ledger.stored_once.values())
     odd = sum(count for status, count in ledger.statuses.items() if status not in _SERVED)
@@ -92,7 +93,11 @@ def _learned(sessions: object, *, afresh: bool = False) -> list[tuple[object, ..
     """What is known once every row was taken up, from where learning stands or from the first row on."""
     if afresh:
         with write_session(sessions) as session:  # type: ignore[arg-type]  # a sessionmaker
-            kept = (tables.LearningSample, tables.LearningQueue, tables.LearningState)
+            kept = (
+                measured.LearningSample,
+                measured.LearningQueue,
+                measured.LearningState,
+            )
             for table in (*kept, tables.CalibrationValue, tables.CalibrationRevision):
                 session.query(table).delete()
     keeper = SnapshotKeeper(sessions)  # type: ignore[arg-type]

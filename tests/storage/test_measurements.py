@@ -17,9 +17,9 @@ from service.storage.catalog import Change, apply_changes
 from service.storage.database import write_session
 from service.storage.measurement_reads import MeasurementFilter, find_measurements
 from service.storage.measurement_settling import mark, pending_names, settle_some
+from service.storage.measurement_tables import Measurement, MeasurementProbe
 from service.storage.measurements import MeasurementStore, name_of
 from service.storage.snapshot import Snapshot, SnapshotKeeper
-from service.storage.tables import Measurement, MeasurementProbe
 from service.storage.uploads import Budget, OverBudgetError, StaleCatalogError, Upload, new_row
 from tests.api.desk import card
 from tests.api.probing import fill, impossible_row, row, unmatched_row

@@ -1,3 +1,7 @@
+import os
+import subprocess
+import sys
+
 import pytest
 
 from service.storage.names import NameIndex, NearestNames, fold
@@ -111,3 +115,20 @@ def test_a_rare_mistake_is_found_among_very_many_names() -> None:
     names = [f"model-{number:05}-instruct" for number in range(20_000)]
 
     assert suggestions("modell-12345-instruct", *names)[0] == "model-12345-instruct"
+
+
+MANY_ALIKE = """
+from service.storage.names import NearestNames
+letters = "efghijklmnopqrstuvwxyz"
+names = [f"ab{letter}" for letter in letters] + [f"{letter}bcd" for letter in letters]
+print(NearestNames(names).search("abcd", lambda name: name))
+"""
+
+
+def test_suggestions_are_the_same_from_every_process() -> None:
+    told = {
+        subprocess.check_output([sys.executable, "-c", MANY_ALIKE], env={**os.environ, "PYTHONHASHSEED": seed})
+        for seed in ("1", "2", "3", "4")
+    }
+
+    assert len(told) == 1

@@ -2,6 +2,7 @@
 
 import json
 import math
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks import __main__ as bench
+from tests.benchmarks import installed
 from tests.benchmarks.figures import Figure, as_json, table
 from tests.benchmarks.questions import body, different_questions, mixed, refusals
 from tests.benchmarks.workplace import QUICK, Workplace
@@ -68,6 +70,25 @@ def test_every_kind_of_refusal_has_its_turn(place: Workplace) -> None:
 
     assert len(turns) == len(place.questions)
     assert [turn in kinds[kind] for turn, kind in zip(turns, kinds, strict=False)] == [True] * len(kinds)
+
+
+@pytest.mark.parametrize("module, found", [("flask", True), ("psycopg", True), ("service", True), ("pytest", False)])
+def test_a_process_finds_what_production_has_installed(module: str, found: bool) -> None:
+    command, where = installed.python(f"import {module}"), {"cwd": installed.ROOT, "env": installed.environment()}
+
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, **where)  # type: ignore[call-overload]
+
+    assert (ended.returncode == 0) is found
+    assert found or f"{module} is not installed in production" in ended.stderr
+
+
+def test_a_process_reads_byte_code_that_was_written_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    code = "import sys, flask; print(sys.dont_write_bytecode, open(flask.__cached__, 'rb').read(4) != b'')"
+
+    said = subprocess.check_output(installed.python(code), cwd=installed.ROOT, env=installed.environment(), text=True)
+
+    assert said.split() == ["False", "True"]
 
 
 def test_a_figure_above_its_bar_is_missed() -> None:

@@ -44,6 +44,8 @@ class Question(TypedDict, total=False):
     speculative_tokens: Annotated[int, "Tokens guessed per step"]
     draft_model: Annotated[str, "The model that guesses"]
     gpu_layers: Annotated[int, "Layers kept on the GPU"]
+    cpu_expert_layers: Annotated[int, "Layers, from the first on, whose experts stay in host memory; -1 for all"]
+    cpu_tensors: Annotated[Sequence[str], "Patterns of tensor names that stay in host memory"]
     tensor_split: Annotated[Sequence[float], "Share of each GPU, in any unit"]
     parallel_slots: Annotated[int, "Slots that share the context"]
     max_loras: Annotated[int, "Adapters held at once"]

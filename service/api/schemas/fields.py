@@ -277,7 +277,8 @@ class Document(AskedField):
         """Refuses what is no object, and numbers and strings inside it that JSON cannot carry back."""
         if type(value) is not dict:
             raise MisreadError(_but("must be an object", value))
-        _plain(value, "")
+        if not _is_plain(value):
+            _refuse_odd(value, "")
         return value
 
     def described(self) -> Properties:
@@ -311,26 +312,44 @@ def _normal(text: str, allowed: str = "") -> str:
     return unicodedata.normalize("NFC", text)
 
 
-def _plain(value: object, at: str) -> None:
-    """Refuse what parses as JSON but cannot be written back as JSON or be computed with."""
+def _is_plain(value: Any) -> bool:  # noqa: ANN401 - any JSON
+    """Whether what parses as JSON can be written back as JSON and be computed with, down to its innermost values."""
+    kind = type(value)
+    if kind is str:
+        return _is_whole(value)
+    if kind is int:
+        return bool(abs(value) <= limits.MAX_EXACT_INTEGER)
+    if kind is float:
+        return math.isfinite(value)
+    if kind is dict:
+        return all(map(_is_whole, value)) and all(map(_is_plain, value.values()))
+    return kind is not list or all(map(_is_plain, value))
+
+
+def _refuse_odd(value: object, at: str) -> None:
+    """Say where the value is that is not plain, which takes longer than to see that there is one."""
     if isinstance(value, dict):
         for name, inner in value.items():
-            _sound(name, at)
-            _plain(inner, f"{at}/{escaped(name[: limits.POINTER_CHARACTERS])}")
+            _refuse_torn(name, at)
+            _refuse_odd(inner, f"{at}/{escaped(name[: limits.POINTER_CHARACTERS])}")
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            _plain(inner, f"{at}/{index}")
+            _refuse_odd(inner, f"{at}/{index}")
     elif isinstance(value, str):
-        _sound(value, at)
+        _refuse_torn(value, at)
     elif isinstance(value, float) and not math.isfinite(value):
         raise MisreadError("is beyond the numbers of JSON", at)
     elif isinstance(value, int) and abs(value) > limits.MAX_EXACT_INTEGER:
         raise MisreadError(f"is beyond {limits.MAX_EXACT_INTEGER:,}", at)
 
 
-def _sound(text: str, at: str) -> None:
-    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+def _refuse_torn(text: str, at: str) -> None:
+    if not _is_whole(text):
         raise MisreadError("holds half of a surrogate pair", at)
+
+
+def _is_whole(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)
 
 
 def escaped(name: str) -> str:

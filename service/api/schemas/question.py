@@ -100,6 +100,10 @@ class Question(ClosedSchema):
     speculative_tokens = _count("speculative_tokens", "Tokens guessed per step.")
     draft_model = _name("The model that guesses.")
     gpu_layers = _count("gpu_layers", "Layers kept on the GPU.")
+    cpu_expert_layers = _count(
+        "cpu_expert_layers", "Layers, from the first on, whose routed experts stay in host memory; -1 for all."
+    )
+    cpu_tensors = _list(Name(), "Patterns of tensor names that stay in host memory, as --override-tensor has them.")
     tensor_split = _list(Number(limits.SPANS["tensor_split"]), "Share of each GPU, in any unit.")
     parallel_slots = _count("parallel_slots", "Slots that share the context.")
     max_loras = _count("max_loras", "Adapters held at once.")

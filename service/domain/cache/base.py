@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from enum import StrEnum, unique
-from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Self
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from service.domain.precision import CacheFormat
 
 
@@ -61,12 +62,12 @@ class CacheSpec(ABC):
         """Tokens whose rows one decode step of that sequence reads."""
         return self.tokens_held(context_tokens)
 
-    def row_bytes(self, number: CacheFormat) -> Fraction:
+    def row_bytes(self, number: CacheFormat) -> Fraction | int:
         """Bytes of one token in one layer, exact: keys and values are rows of their own (accounting 4.1)."""
         keys, values = self.kv_heads * self.key_width, self.kv_heads * self.value_width
-        return Fraction(number.row_bytes(keys)) + Fraction(number.value_bytes(values))
+        return number.row_bytes(keys) + number.value_bytes(values)
 
-    def sequence_bytes(self, number: CacheFormat, context_tokens: int) -> Fraction:
+    def sequence_bytes(self, number: CacheFormat, context_tokens: int) -> Fraction | int:
         """Bytes of one sequence of that length in one layer, exact and without pages."""
         return self.tokens_held(context_tokens) * self.row_bytes(number) + self.fixed_bytes
 

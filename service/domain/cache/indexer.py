@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from service.domain.cache.base import CacheKind, CacheSpec
-from service.domain.units import ceil_div
+from service.domain.units import ceil_div, exact_div
 
 if TYPE_CHECKING:
     from service.domain.precision import CacheFormat
@@ -35,10 +35,10 @@ class IndexerCache(CacheSpec):
         """Those that finished keys stand for."""
         return prefix_tokens - prefix_tokens % self.tokens_per_row
 
-    def row_bytes(self, number: CacheFormat) -> Fraction:  # noqa: ARG002  # has a format of its own
+    def row_bytes(self, number: CacheFormat) -> Fraction | int:  # noqa: ARG002  # has a format of its own
         """132 B for 128 elements, whatever the rest of the cache is kept in (accounting 2.1)."""
         size = self.key_width + _SCALE_BYTES * ceil_div(self.key_width, _SCALED_ELEMENTS)
-        return Fraction(size, self.tokens_per_row)
+        return exact_div(size, self.tokens_per_row)
 
     def score_flops(self, query_heads: int) -> int:
         """Scores alone, of the indexer's own heads."""

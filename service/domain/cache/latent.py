@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from service.domain.cache.base import CacheKind, CacheSpec
+from service.domain.units import exact_div
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from service.domain.precision import CacheFormat
 
 
@@ -50,10 +52,10 @@ class LatentCache(CacheSpec):
         picks = self.read_limit_tokens is not None and self.read_limit_tokens < held
         return 0 if picks else self.tokens_shared(context_tokens, prefix_tokens)
 
-    def row_bytes(self, number: CacheFormat) -> Fraction:
+    def row_bytes(self, number: CacheFormat) -> Fraction | int:
         """A token's share of its vector."""
         rope = self.key_width - self.read_width
-        return Fraction(number.latent_bytes(self.read_width, rope)) / self.tokens_per_row
+        return exact_div(number.latent_bytes(self.read_width, rope), self.tokens_per_row)
 
     def score_flops(self, query_heads: int) -> int:
         """The absorbed form: scores over the whole vector, values over its first part (accounting 8.1)."""

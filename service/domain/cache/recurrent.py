@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum, unique
-from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from service.domain.cache.base import CacheKind, CacheSpec, heads_on_rank
@@ -68,9 +67,9 @@ class RecurrentCache(CacheSpec):
         """None: tokens leave no rows."""
         return 0
 
-    def row_bytes(self, number: CacheFormat) -> Fraction:  # noqa: ARG002  # its types are its own
+    def row_bytes(self, number: CacheFormat) -> int:  # noqa: ARG002  # its types are its own
         """Nothing: a token changes the state and adds none."""
-        return Fraction(0)
+        return 0
 
     def score_flops(self, query_heads: int) -> int:  # noqa: ARG002  # no cached token to score
         """Nothing for each earlier token."""

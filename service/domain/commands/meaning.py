@@ -84,11 +84,12 @@ class Meaning:
         self.found = Understood()
 
     def apply(self, given: Iterable[Given]) -> None:
-        """Apply flags in their order; of a repeated one the last counts."""
+        """Apply flags in their order; of a repeated one the last counts, of one that adds to a list all of them."""
         latest: dict[Flag, Given] = {}
         for each in given:
-            latest.pop(each.flag, None)
-            latest[each.flag] = each
+            before = latest.pop(each.flag, None)
+            adds = before is not None and each.flag.reads == "tensors"
+            latest[each.flag] = each._replace(value=f"{before.value},{each.value}") if before and adds else each
         for flag, each in latest.items():
             self.one(flag, each.spelling, each.value)
 

@@ -33,6 +33,14 @@ def count(value: Any) -> int:  # noqa: ANN401
     return int(text)
 
 
+def natural(value: Any) -> int:  # noqa: ANN401
+    """A whole number of at least 0."""
+    found = count(value)
+    if found < 0:
+        raise MisreadError(f"needs a number of at least 0, not {shown(value)}")
+    return found
+
+
 def human(value: Any) -> int:  # noqa: ANN401
     """A whole number, with or without a suffix."""
     if type(value) is int:
@@ -93,6 +101,16 @@ def shares(value: Any) -> list[float]:  # noqa: ANN401
     return found
 
 
+def tensors(value: Any) -> list[str]:  # noqa: ANN401
+    """Patterns of tensors that go to the host, each as `PATTERN=CPU`."""
+    pairs = [part.partition("=") for part in str(value).split(",")]
+    if any(not (pattern and device) for pattern, _, device in pairs):
+        raise MisreadError(f"needs PATTERN=CPU, not {shown(value)}")
+    if {device for _, _, device in pairs} != {"CPU"}:
+        raise MisreadError(f"{shown(value)} puts weights on other devices, which is not modelled: only CPU is")
+    return [pattern for pattern, _, _ in pairs]
+
+
 def layers(value: Any) -> int:  # noqa: ANN401
     """Layers on a device; `all` and every negative number are all of them."""
     return -1 if str(value).strip().casefold() == "all" else max(-1, count(value))
@@ -121,6 +139,8 @@ def shown(value: object) -> str:
 
 READERS: Mapping[str, Callable[[Any], Any]] = {
     "count": count,
+    "natural": natural,
+    "tensors": tensors,
     "human": human,
     "number": number,
     "gib": gib,

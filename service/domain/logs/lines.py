@@ -40,12 +40,16 @@ class Process(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line without what carried it; `whole` says that its envelope proves that nothing of it was cut."""
+    """A line without what carried it; `whole` says that its envelope proves that nothing of it was cut.
+
+    `hints` are those of the texts looked for that it may hold, None where all of them may be.
+    """
 
     text: str
     number: int
     whole: bool
     source: str
+    hints: tuple[str, ...] | None = None
 
 
 class _Pieces:
@@ -93,9 +97,9 @@ class Unpacked:
         """Whether the next line may be the rest of another."""
         return self._pieces.open
 
-    def lines(self, numbered: Iterable[tuple[int, str]]) -> Iterator[Line]:
-        """What of lines with their numbers was written by somebody."""
-        for number, raw in numbered:
+    def lines(self, numbered: Iterable[tuple[int, str, tuple[str, ...] | None]]) -> Iterator[Line]:
+        """What of lines with their numbers, and what they may hold, was written by somebody."""
+        for number, raw, hints in numbered:
             text: str | None = raw[:LONGEST].rstrip("\r\n").lstrip("\0\ufeff")
             whole = False
             if raw[:1] == "{":
@@ -103,7 +107,7 @@ class Unpacked:
             elif " std" in raw[:64]:
                 text = self._from_cri(text or "")
             if text and not text.isspace():
-                yield _cleaned(text, number, whole)
+                yield _cleaned(text, number, hints, whole=whole)
 
     def _from_json(self, raw: str) -> tuple[str | None, bool]:
         """The message in a JSON envelope, where it is complete: docker ends a complete one with its line's end."""
@@ -137,7 +141,7 @@ def _message(raw: str) -> tuple[str | None, str]:
     return None, ""
 
 
-def _cleaned(text: str, number: int, whole: bool) -> Line:  # noqa: FBT001  # a field of the line
+def _cleaned(text: str, number: int, hints: tuple[str, ...] | None, *, whole: bool) -> Line:
     if "\x1b" in text or "#033" in text:
         text = ANSI.sub("", text)
     source = ""
@@ -147,7 +151,7 @@ def _cleaned(text: str, number: int, whole: bool) -> Line:  # noqa: FBT001  # a 
             source, text = found["compose"] or found["pod"], text[found.end() :]
     if text.endswith("]") or "[repeated " in text[-400:]:
         text = _REPEATED.sub("", text)
-    return Line(text, number, whole, source)
+    return Line(text, number, whole, source, hints)
 
 
 _VLLM = re.compile(
@@ -176,6 +180,7 @@ _LEVEL = re.compile(r"\b(?:INFO|DEBUG|WARNING|ERROR|CRITICAL)\b", re.ASCII)
 _CUT_TAG = re.compile(r"(?<!<std)(?:out|err)>:|^(?:ut|rr|t|r)?>:|^:", re.ASCII)
 _LONGEST_HEAD = 4000
 _CLOSERS = {")": "(", "]": "["}
+_BRACKETS = re.compile(r"[()\[\]]")
 
 
 def writer(head: str, source: str) -> Process | None:
@@ -248,9 +253,9 @@ def _balanced(head: str) -> bool:
         return True
     opened: list[str] = []
     # Loggers that write `module.py:123] ` open no bracket.
-    for sign in _SOURCE.sub(_unless_opened, head[:400]):
+    for sign in _BRACKETS.findall(_SOURCE.sub(_unless_opened, head[:400])):
         if sign in "([":
             opened.append(sign)
-        elif sign in ")]" and (not opened or opened.pop() != _CLOSERS[sign]):
+        elif not opened or opened.pop() != _CLOSERS[sign]:
             return False
     return True

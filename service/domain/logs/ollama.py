@@ -20,6 +20,7 @@ FORMS = (
         "0.12.0",
         _LOGS,
     ),
+    form("name=cpu description=cpu libdirs={*}", "0.12.0", _LOGS),
     form(
         'msg=load request="{Operation:commit{:loading} Parallel:{:count} BatchSize:{max_batched_tokens:count}'
         " FlashAttention:{:word} KvSize:{kv_capacity_tokens:count} {*}",

@@ -71,9 +71,9 @@ def _looked_for(line: Line) -> dict[str, tuple[Grammar, dict[str, None]]]:
     """By engine, what a line holds of the texts that it is looked through for."""
     text = line.text
     found: dict[str, tuple[Grammar, dict[str, None]]] = {}
-    for hint, looked_for in _HINTS.items():
+    for hint in _HINTS if line.hints is None else line.hints:
         if hint in text:
-            for grammar, literal in looked_for:
+            for grammar, literal in _HINTS[hint]:
                 if literal in text:
                     found.setdefault(grammar.engine, (grammar, {}))[1][literal] = None
     return found

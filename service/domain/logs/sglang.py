@@ -53,12 +53,17 @@ FORMS = (
         _LOGS,
     ),
     form(
+        "Capture npu graph end. Time elapsed: {:number} s.[ mem usage={graph_bytes:gib}.][ avail mem={:gib}[.]]",
+        "0.5.5",
+        _LOGS,
+    ),
+    form(
         "Capture target decode CUDA graph end. elapsed={:number} s, mem usage={graph_bytes:gib}, avail mem={:gib}[.]",
         "0.5.14",
         _LOGS,
     ),
     form(
-        "max_total_num_tokens={kv_capacity_tokens:count},[ chunked_prefill_size={max_batched_tokens:count},]"
+        "max_total_num_tokens={kv_capacity_tokens:count},[ chunked_prefill_size=<{max_batched_tokens:count}|-1>,]"
         "[ max_prefill_tokens={:count},][ max_running_requests={max_sequences_limit:count},]"
         "[ context_len={context_limit_tokens:count}][, available_gpu_mem={:gib}]",
         "0.1.14",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -16,9 +17,11 @@ _MOST_PROCESSES = 1024
 _MOST_TIMES = 64
 _MOST_VALUES = 2048
 _MOST_PRINTED = 16
+_LONGEST_KEPT = 1 << 16
 _GREATEST = 1 << 50
 _NAMES_OF_A_LAYOUT = 3
 _MOST_LEFT_OUT = 200
+_DIGIT = re.compile("[0-9]")
 CAPACITY = ("kv_capacity_tokens", "kv_cache_bytes", "blocks", "batch_total_tokens")
 
 
@@ -37,13 +40,28 @@ class Heard(NamedTuple):
     until: str | None = None
 
 
-class Printed(NamedTuple):
-    """Settings that a process printed: `args` as they were given, `config` as the engine resolved them."""
+class Printed:
+    """Settings that a process printed: `args` as they were given, `config` as the engine resolved them.
 
-    kind: str
-    settings: Settings
-    line: int
-    process: Process
+    They are read when they are first asked for: of very many starts only the last is.
+    """
+
+    __slots__ = ("_settings", "kind", "line", "process", "text")
+
+    def __init__(self, kind: str, text: str, line: int, process: Process) -> None:
+        self.kind, self.text, self.line, self.process = kind, text, line, process
+        # A text that is long for no reason is not kept.
+        self._settings: Settings | None = None
+        if len(text) > _LONGEST_KEPT:
+            self._settings, self.text = parse(text), ""
+
+    @property
+    def settings(self) -> Settings:
+        """The plain values of the list."""
+        if self._settings is None:
+            self._settings = parse(self.text)
+            self.text = ""
+        return self._settings
 
 
 @dataclass
@@ -70,6 +88,10 @@ class Start:
     overlaps: bool = False
     """Whether a start before it was not seen to its end, so that some lines may be of that."""
     _room: int = _MOST_VALUES
+    superseded: set[str] = field(default_factory=set)
+    """Names whose printed settings hold no more, since a later line says what was chosen."""
+    _said: tuple[int, Mapping[str, Said]] | None = None
+    """How many lists were printed when their settings were last put together, and what came of it."""
     drafting: bool = False
 
     @property
@@ -143,13 +165,23 @@ class Start:
                 return value
         return None
 
-    def settings_said(self) -> dict[str, Said]:
+    def supersede(self, name: str) -> None:
+        """Take no printed setting for a name any more."""
+        self.superseded.add(name)
+        self._said = None
+
+    def settings_said(self) -> Mapping[str, Said]:
         """Printed settings in our words; those that two lists print differently are left out."""
+        if self._said is None or self._said[0] != len(self.printed):
+            self._said = len(self.printed), self._settings_said()
+        return self._said[1]
+
+    def _settings_said(self) -> dict[str, Said]:
         said: dict[str, Said] = {}
         for printed in self._in_order():
             for theirs, ours in self.grammar.settings.items():
                 value = printed.settings.values.get(theirs)
-                if value is not None and _means(ours, value):
+                if value is not None and ours not in self.superseded and _means(ours, value):
                     said.setdefault(ours, Said(value, printed.line, printed.process.label or None))
         given = [printed for printed in self.printed if printed.kind == "args" and printed.settings.whole]
         if given and (not self.grammar.resolves or any(printed.kind == "config" for printed in self.printed)):
@@ -266,8 +298,7 @@ class Listener:
     def _add(self, start: Start, process: Process, found: Found, line: Line, form: Form) -> None:
         if found.name in {"args", "config"}:
             if len(start.printed) < _MOST_PRINTED:
-                settings = parse(str(found.value))
-                start.printed.append(Printed(found.name, settings, line.number, process))
+                start.printed.append(Printed(found.name, str(found.value), line.number, process))
             return
         if start.drafting and found.name in OF_A_RANK:
             start.leave_out(found.name, "it is of the draft model", line.number)
@@ -304,7 +335,9 @@ class Listener:
 
 def _is_bare(head: str) -> bool:
     """Whether neither a time nor the engine's name is left of what stands before a message."""
-    return "-LLM]" not in head and not any(sign.isdigit() for sign in head)
+    if "-LLM]" in head or _DIGIT.search(head):
+        return False
+    return head.isascii() or not any(sign.isdigit() for sign in head)
 
 
 def _means(name: str, value: Value) -> bool:

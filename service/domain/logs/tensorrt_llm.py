@@ -34,9 +34,9 @@ FORMS = (
     form("Number of tokens per block: {block_tokens:count}.", "0.9.0", _LOGS, "0.17.0"),
     form(
         "Max KV cache blocks per sequence: {:count} \\[window size={:count}\\], tokens per block={block_tokens:count},"
-        " primary blocks={blocks:count}, secondary blocks={:count}",
+        " primary blocks={blocks:count}, secondary blocks={:count}[, max sequence length={:count}]",
         "0.18.0",
-        _LOGS,
+        "the length since 1.1",
     ),
     form(
         "Peak memory during memory usage profiling (torch + non-torch): {:gib}, available KV cache memory when"
@@ -52,6 +52,7 @@ FORMS = (
         _LOGS,
     ),
     form("CUDA runtime error in {:word}: out of memory{*}", "0.5.0", _LOGS, refuses="out_of_memory"),
+    form("Executor creation failed due to insufficient GPU memory.", "1.0.0", _LOGS, refuses="out_of_memory"),
     *OUT_OF_MEMORY,
 )
 
@@ -103,15 +104,21 @@ def _confirm_blocks(names: dict[str, list[Heard]]) -> None:
             names["blocks"][at] = heard._replace(sure=True)
 
 
-_OF_PYTORCH = ("PyTorch backend", "memory usage profiling", "Estimated max memory", "max_seq_len=")
+_OF_PYTORCH = (
+    *("PyTorch backend", "memory usage profiling", "Estimated max memory", "max_seq_len="),
+    "Executor creation failed",
+)
 _OF_AN_ENGINE = ("Loaded engine size", "Memory usage when calculating", "Number of blocks in KV cache primary")
 
 
 def mixed(start: Start) -> str:
-    """Whether an engine was loaded although no engine is built for the PyTorch backend."""
+    """Whether an engine was loaded although none is built for the PyTorch backend, or a launcher names some ranks."""
     measured = any(text in mark for mark, _ in start.marks for text in _OF_PYTORCH)
     loaded = any(text in mark for mark, _ in start.marks for text in _OF_AN_ENGINE)
-    return "lines of an engine and of the PyTorch backend" if measured and loaded else ""
+    if measured and loaded:
+        return "lines of an engine and of the PyTorch backend"
+    named = {bool(label) for label, _ in start.writers}
+    return "lines of ranks with a name and without one" if len(named) > 1 else ""
 
 
 TENSORRT_LLM = Grammar(
@@ -133,6 +140,7 @@ TENSORRT_LLM = Grammar(
             "KV cache blocks per",
             "CUDA runtime error",
             "out of memory",
+            "Executor creation failed",
         ),
     ),
     worth=(

@@ -1,150 +1,13 @@
-"""vLLM's log. Its old core prints GB and means GiB; every figure is of one GPU but tokens, blocks and concurrency."""
+"""What vLLM's log says together: which of its lines are of one engine, and what its ranks' figures make."""
 
 from __future__ import annotations
 
-from .forms import form, meaning
-from .grammar import OUT_OF_MEMORY, Grammar
+from .grammar import Grammar
 from .lines import Process
 from .starts import Start
 from .versions import before
+from .vllm_forms import FORMS
 from .words import Refusal
-
-_LOGS = "public start-up logs"
-_SAMPLER = "v1/sample/ops/topk_topp_sampler.py of 0.9.1 to 0.29.0"
-
-FORMS = (
-    form("vLLM API server version {version:word}", "0.4.0", _LOGS),
-    form("args: Namespace{args:dict}", "0.4.0", _LOGS),
-    form("non-default args: {args:dict}", "0.9.0", _LOGS),
-    form("Initializing an LLM engine (v{version:word}) with config: {config:dict}", "0.4.0", _LOGS, "0.7.3"),
-    form("Initializing a V0 LLM engine (v{version:word}) with config: {config:dict}", "0.8.0", _LOGS, "0.10.2"),
-    form("Initializing a V1 LLM engine (v{version:word}) with config: {config:dict}", "0.7.0", _LOGS),
-    form("Using max model len {context_limit_tokens:count}", "0.9.0", _LOGS),
-    form("Chunked prefill is enabled with max_num_batched_tokens={max_batched_tokens:count}.", "0.6.0", _LOGS),
-    meaning("Using FlashInfer for top-p & top-k sampling.", "0.8.0", _SAMPLER, sampler_backend="flashinfer"),
-    *(
-        meaning(
-            f"FlashInfer is {lacks}. Falling back to the PyTorch-native implementation of top-p & top-k sampling.{{*}}",
-            "0.8.0",
-            _SAMPLER,
-            "0.11.0",
-            sampler_backend="sort",
-        )
-        for lacks in ("not available", "available, but it is not enabled")
-    ),
-    form("Setting attention block size to {block_tokens:count} tokens {*}", "0.10.0", _LOGS),
-    form(
-        "Loading model weights took {weight_bytes:gib}",
-        "0.4.0",
-        "worker/model_runner.py; 14.9888 of an 8 B model",
-        "0.8.5",
-    ),
-    form("Model loading took {weight_bytes:gib}[ memory][ and {:number} s[econds]]", "0.7.0", _LOGS),
-    form(
-        "the current vLLM instance can use total_gpu_memory ({memory_bytes:gib}) x gpu_memory_utilization"
-        " ({memory_utilization:number}) = {budget_bytes:gib}",
-        "0.6.5",
-        "worker/worker.py of 0.6.5 to 0.10.2, the old core",
-        "0.10.2",
-    ),
-    form(
-        "model weights take {weight_bytes:gib}; non_torch_memory takes {other_bytes:gib};"
-        " PyTorch activation peak memory takes {activation_bytes:gib};"
-        "[ the rest of the memory reserved for KV Cache is {kv_cache_bytes:gib}.]",
-        "0.6.5",
-        "worker/worker.py of 0.6.5 to 0.10.2, the old core",
-        "0.10.2",
-    ),
-    form(
-        "the rest of the memory reserved for KV Cache is {kv_cache_bytes:gib}.",
-        "0.6.5",
-        "as above, on a line of its own",
-        "0.10.2",
-    ),
-    form(
-        "Memory profiling results: total_gpu_memory={memory_bytes:gib} initial_memory_usage={:gib}"
-        " peak_torch_memory={:gib} memory_usage_post_profile={:gib} non_torch_memory={other_bytes:gib}"
-        " kv_cache_size={kv_cache_bytes:gib}"
-        " gpu_memory_utilization={memory_utilization:number}",
-        "0.6.4",
-        "worker/worker.py of 0.6.4",
-        "0.6.4.post1",
-    ),
-    form(
-        "Memory profiling takes {:number} seconds. Total non KV cache memory: {:gib}; torch peak memory increase:"
-        " {activation_bytes:gib}; non-torch forward increase memory: {other_bytes:gib}; weights memory: {:gib}.",
-        "0.10.0",
-        "v1/worker/gpu_worker.py, at level debug",
-    ),
-    form(
-        "Initial free memory: {free_before_bytes:gib}; Requested memory: {memory_utilization:number} (util),"
-        " {budget_bytes:gib}",
-        "0.10.0",
-        "v1/worker/gpu_worker.py, at level debug",
-    ),
-    form(
-        "Initial free memory {free_before_bytes:gib}, reserved {kv_cache_bytes:gib} memory for KV Cache as"
-        " specified{*}",
-        "0.10.2",
-        _LOGS,
-    ),
-    form("Available KV cache memory: {kv_cache_bytes:gib}", "0.8.3", _LOGS),
-    form("Estimated CUDA graph memory: {graph_estimate_bytes:gib} total", "0.19.0", _LOGS),
-    form("CUDA graph pool memory: {graph_bytes:gib} (actual), {:gib} (estimated){*}", "0.19.0", _LOGS),
-    form("Graph capturing finished in {:number} sec[ond]s, took {graph_bytes:gib}", "0.6.0", _LOGS),
-    form("# GPU blocks: {blocks:count}[, # CPU blocks: {host_blocks:count}]", "0.2.0", _LOGS, "0.10.2"),
-    *(
-        form(
-            f"# {device} blocks: {{blocks:count}}, # CPU blocks: {{host_blocks:count}}",
-            "0.7.0",
-            "executor_base.py",
-            "0.10.2",
-        )
-        for device in ("cuda", "rocm", "xpu", "hpu", "CUDA")
-    ),
-    form(
-        "GPU KV cache size: {kv_capacity_tokens:count} tokens[, Maximum concurrency for"
-        " {concurrency_context_tokens:count} tokens per request: {max_concurrency:number}x]",
-        "0.8.0",
-        "one line with the concurrency since 0.29",
-    ),
-    form(
-        "Maximum concurrency for {concurrency_context_tokens:count} tokens per request: {max_concurrency:number}x",
-        "0.6.3",
-        _LOGS,
-    ),
-    form(
-        "vllm cache_config_info with initialization after num_gpu_blocks is: {blocks:count}",
-        "0.9.0",
-        "v1/metrics/loggers.py",
-    ),
-    form(
-        "To serve at least one request with the model[s]'s max seq len ({context_limit_tokens:count}),"
-        " [(]{needed_bytes:gib} KV cache is needed, which is larger than the available KV cache memory"
-        " ({available_bytes:gib})."
-        "[ Based on the available memory, the estimated maximum model length is {max_context_tokens:count}.]{*}",
-        "0.8.0",
-        _LOGS,
-        refuses="kv_cache",
-    ),
-    form(
-        "The model's max seq len ({context_limit_tokens:count}) is larger than the maximum number of tokens that can be"
-        " stored in KV cache ({max_context_tokens:count}).{*}",
-        "0.2.0",
-        _LOGS,
-        "0.10.2",
-        refuses="kv_cache",
-    ),
-    form("No available memory for the cache blocks.{*}", "0.2.0", _LOGS, refuses="kv_cache"),
-    form(
-        "Free memory on device[ {:word}] ({available_bytes:gib_of}/{memory_bytes:gib}) on startup is less than"
-        " desired GPU memory utilization ({:number}, {needed_bytes:gib}).{*}",
-        "0.8.5",
-        _LOGS,
-        refuses="free_memory",
-    ),
-    *OUT_OF_MEMORY,
-)
 
 SETTINGS = {
     "model": "model",
@@ -163,6 +26,7 @@ SETTINGS = {
     "block_size": "block_tokens",
 }
 _CONFIGS = frozenset(f"Initializing {core} LLM engine (v" for core in ("an", "a V0", "a V1"))
+_CHOOSES_SINCE = "0.14.0"
 _ONE_RANK_A_LINE_UNTIL = "0.11.0"
 _FIRST_RANK_ALONE_SINCE = "0.12.0"
 _FIRST_RANK_ALONE = frozenset({"kv_cache_bytes", "weight_bytes", "graph_bytes"})
@@ -172,6 +36,8 @@ _USUAL_BLOCK = 16
 
 def settle(start: Start) -> None:
     """Put together what ranks said of one cache, confirm block counts, and read a cache below zero as a refusal."""
+    _name_workers(start)
+    _take_fitted(start)
     world = start.world() or (1 if start.alone_somewhere() else None)
     once_a_rank = not _is_old_core(start) and before(start.version(), _ONE_RANK_A_LINE_UNTIL) is not False
     for process, names in start.heard.items():
@@ -183,6 +49,51 @@ def settle(start: Start) -> None:
             )
     confirm_blocks(start)
     refuse_below_zero(start)
+
+
+def _name_workers(start: Start) -> None:
+    """Put together what a worker said before it had its name, and after: its process has one number."""
+    named: dict[tuple[str, str], list[Process]] = {}
+    for process in start.heard:
+        if process.pid and process.label.startswith("Worker") and not process.label.endswith(process.pid):
+            named.setdefault((process.pid, process.source), []).append(process)
+    for process in [each for each in start.heard if each.pid and each.label == f"Worker pid={each.pid}"]:
+        same = named.get((process.pid, process.source), ())
+        if len(same) == 1:
+            for name, times in start.heard.pop(process).items():
+                start.heard[same[0]].setdefault(name, [])[:0] = times
+
+
+def _take_fitted(start: Start) -> None:
+    """Let the length that the engine chose take the place of the one that it began with."""
+    fitted = [(process, heard) for process, heard in start.values("fitted_tokens") if heard.sure]
+    for names in start.heard.values():
+        names.pop("fitted_tokens", None)
+    if fitted or _may_be_fitted(start):
+        if not fitted and (
+            "context_limit_tokens" in start.settings_said() or any(start.values("context_limit_tokens"))
+        ):
+            start.leave_out("context_limit_tokens", "the engine may have gone on to choose a shorter one")
+        start.supersede("context_limit_tokens")
+        for names in start.heard.values():
+            names.pop("context_limit_tokens", None)
+    for process, heard in fitted:
+        start.heard[process].setdefault("context_limit_tokens", []).append(heard)
+
+
+def _may_be_fitted(start: Start) -> bool:
+    """Whether nothing rules out that the engine was to choose a length: no list of what was asked, no later line."""
+    asked = [printed.settings for printed in start.printed if printed.kind == "args"]
+    chosen = any(_is_to_choose(settings.values.get("max_model_len")) for settings in asked)
+    told = any(settings.whole or "max_model_len" in settings.values for settings in asked)
+    if before(start.version(), _CHOOSES_SINCE) or (told and not chosen):
+        return False
+    confirmed = any(heard.sure for _, heard in start.values("concurrency_context_tokens"))
+    return not confirmed and not any(refusal.context_limit_tokens for refusal in start.refusals)
+
+
+def _is_to_choose(length: object) -> bool:
+    return length == -1 or str(length).casefold() == "auto"
 
 
 def _least_of_ranks(start: Start, process: Process, name: str, world: int | None, *, once_a_rank: bool) -> None:
@@ -248,7 +159,11 @@ _OLD_CORE = ("an LLM engine", "V0 LLM engine", "The model's max seq len")
 
 
 def mixed(start: Start) -> str:
-    """Whether lines of both cores are here, or of two lengths that an engine was started for."""
+    """Whether lines of both cores are here, of two lengths, or of a cache that there was no room for."""
+    return _two_cores(start) or _two_lengths(start) or _more_than_nothing(start)
+
+
+def _two_cores(start: Start) -> str:
     old = any(text in mark for mark, _ in start.marks for text in _OLD_CORE)
     new = any("V1 LLM engine" in mark for mark, _ in start.marks) or _is_new_core(start)
     new = new or any(process.label.startswith("EngineCore") for process in start.heard)
@@ -261,13 +176,24 @@ def mixed(start: Start) -> str:
     named = {printed.process.label.startswith("EngineCore") for printed in start.printed if printed.kind == "config"}
     if False in named and any(process.label.startswith("EngineCore") for process in start.heard):
         return "lines of engines with and without a name"
-    asked = start.setting("max_seq_len")
+    return ""
+
+
+def _two_lengths(start: Start) -> str:
+    asked = None if "context_limit_tokens" in start.superseded else start.setting("max_seq_len")
     lengths = {heard.value for _, heard in start.values("concurrency_context_tokens") if heard.sure}
     if isinstance(asked, int) and not isinstance(asked, bool):
         lengths.add(asked)
     lengths |= {refusal.context_limit_tokens for refusal in start.refusals if refusal.context_limit_tokens}
     if len(lengths) > 1:
         return f"it was started for {' and '.join(str(length) for length in sorted(lengths, key=int))} tokens"
+    return ""
+
+
+def _more_than_nothing(start: Start) -> str:
+    none = any(refusal.kind == "kv_cache" and refusal.available_bytes == 0 for refusal in start.refusals)
+    if none and any(float(heard.value) > 0 for _, heard in start.values("kv_capacity_tokens")):
+        return "no memory was left for the cache, and one was made"
     return ""
 
 
@@ -292,7 +218,14 @@ VLLM = Grammar(
             "capturing finished",
             "ree memory on",
         ),
-        *("oncurrency for", "max seq len", "To serve at least", "out of memory", "top-p & top-k sampling"),
+        *(
+            "oncurrency for",
+            "max seq len",
+            "To serve at least",
+            "out of memory",
+            "top-p & top-k sampling",
+            "uto-fit max",
+        ),
     ),
     forms=FORMS,
     settings=SETTINGS,

@@ -30,7 +30,7 @@ from sqlalchemy import select
 
 from kvquote_probe.spool import Spool
 from service.storage.database import make_engine, make_sessions, write_session
-from service.storage.tables import Measurement
+from service.storage.measurement_tables import Measurement
 from service.storage.tokens import Scope, create_token
 from tests.databases import Databases, SqliteServer
 

@@ -13,9 +13,9 @@ BF16 = CacheFormat("bf16", Fraction(16), 1, Fraction(0))
 EACH = pytest.mark.parametrize("published", published_models(), ids=lambda published: str(published.model))
 
 
-def cache_bytes(architecture: Architecture, context_tokens: int) -> Fraction:
+def cache_bytes(architecture: Architecture, context_tokens: int) -> Fraction | int:
     held = [len(group.layers) * group.spec.sequence_bytes(BF16, context_tokens) for group in architecture.caches]
-    return sum(held, Fraction(0))
+    return sum(held)
 
 
 @EACH

@@ -7,16 +7,24 @@ from typing import TYPE_CHECKING
 from service.domain.cache import CacheKind
 from service.domain.engines.llama_cpp.caches import kept_load
 from service.domain.engines.llama_cpp.compute import Pass, compute_bytes, mask_cells
-from service.domain.engines.llama_cpp.layers import device_loads, host_bytes, placement
+from service.domain.engines.llama_cpp.layers import (
+    HostWork,
+    device_loads,
+    has_experts,
+    host_bytes,
+    host_work,
+    placement,
+)
 from service.domain.engines.llama_cpp.pools import CellPool, Layout
 from service.domain.engines.llama_cpp.refusals import check, fused
+from service.domain.engines.llama_cpp.tensors import hosted_modules
 from service.domain.engines.ranks.held import Held, Part, Rank, Terms, given_reserve, held, part
 from service.domain.engines.ranks.pool import up
 from service.domain.errors import Fault, ValidationError
 from service.domain.units import whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from service.domain.engines.llama_cpp.layers import Placement
     from service.domain.engines.llama_cpp.rules import Rules
@@ -25,6 +33,8 @@ if TYPE_CHECKING:
 
 _ALL = -1
 _BUFFER = "activations"
+_PLACING = ("gpu_layers", "tensor_split", "cpu_expert_layers", "cpu_tensors", "kv_cache_bytes")
+"""Names that say what goes where; beside them --fit changes nothing."""
 _SIXTEEN_BITS = "fp16"
 
 
@@ -37,7 +47,7 @@ def hold(setting: Setting, rules: Rules) -> Held:
     ranks = tuple(_rank(setting, rules, load, where) for load in loads if load.weight_bytes or load.terms)
     if not any(term.growing_bytes for rank in ranks for term in rank.load.terms):
         raise ValidationError(Fault("/gpu_layers", "No layer with a cache is on a GPU, so there is nothing to quote."))
-    return held(setting, ranks, _terms(setting, rules, where))
+    return held(setting, ranks, _terms(setting, rules, where, ranks))
 
 
 def placed(setting: Setting, rules: Rules, *, everything: bool = False) -> Placement:
@@ -171,6 +181,8 @@ def pass_of(setting: Setting, rules: Rules, load: RankLoad, where: Placement) ->
     rule, cells = rules.compute, up(setting.scenario.limit_tokens, rules.cells.pad)
     tokens = min(pass_tokens(setting, rules), cells)
     host_layer, host_head = host_bytes(setting, where)
+    # Of several devices the first one that may takes what is on the host.
+    apart = host_work(setting, where) if rule.apart and load.index == 0 else HostWork()
     first = where.output is None and load.index == 0 and rule.all_outputs
     outputs = tokens if rule.all_outputs else min(tokens, slots_of(setting, rules))
     return Pass(
@@ -180,8 +192,10 @@ def pass_of(setting: Setting, rules: Rules, load: RankLoad, where: Placement) ->
         score_cells=cells,
         copies=rule.copies if _side_by_side(setting, where) else 1,
         widened_bytes=_widened_bytes(setting, rules, load, cells) if rule.widens else 0,
-        host_layer_bytes=host_layer,
+        host_layer_bytes=0 if rule.apart else host_layer,
         host_head_bytes=host_head if first else 0,
+        host=apart,
+        routed=not rule.apart or has_experts(setting, where.devices[load.index]),
     )
 
 
@@ -204,10 +218,11 @@ def _side_by_side(setting: Setting, where: Placement) -> bool:
     """Whether several devices hold the whole model, and work on passes side by side."""
     placed = sum(map(len, where.devices))
     whole_model = where.output is not None and placed == setting.scenario.model.architecture.layers
-    return whole_model and len(where.devices) > 1
+    overridden = setting.asked.get("cpu_expert_layers") or setting.asked.get("cpu_tensors")
+    return whole_model and len(where.devices) > 1 and not overridden
 
 
-def _terms(setting: Setting, rules: Rules, where: Placement) -> Terms:
+def _terms(setting: Setting, rules: Rules, where: Placement, ranks: tuple[Rank, ...]) -> Terms:
     slots = slots_of(setting, rules)
     sharing = "one buffer that they share" if unified(setting, rules) else "a stream of its own for each"
     plural = "slot" if slots == 1 else "slots"
@@ -216,13 +231,33 @@ def _terms(setting: Setting, rules: Rules, where: Placement) -> Terms:
         f"llama.cpp {rules.name}, {slots} {plural}, {sharing}, started with as large a context as memory holds"
     )
     found.append("the embedding table stays on the host")
-    return Terms(rules.name, 1, slots, needs_limit=True, assumptions=tuple(found), warnings=_warnings(setting, where))
+    warnings = (*_left_on_the_host(setting, where), *_moved_by_itself(setting, rules, ranks))
+    return Terms(rules.name, 1, slots, needs_limit=True, assumptions=tuple(found), warnings=warnings)
 
 
-def _warnings(setting: Setting, where: Placement) -> tuple[str, ...]:
+def _left_on_the_host(setting: Setting, where: Placement) -> Iterator[str]:
     layers = setting.scenario.model.architecture.layers
-    here = sum(map(len, where.devices))
-    if here == layers and where.output is not None:
-        return ()
-    host = f"{layers - here} of {layers} layers" if here < layers else "the output matrix"
-    return (f"{host} stay on the host with their cache; times are those of a model wholly on GPUs.",)
+    here, hosted = sum(map(len, where.devices)), hosted_modules(setting)
+    if here < layers or where.output is None:
+        host = f"{layers - here} of {layers} layers" if here < layers else "the output matrix"
+        yield f"{host} stay on the host with their cache; times are those of a model wholly on GPUs."
+    if hosted:
+        own = {layer for parts in hosted.values() for part in parts for layer in part.layers}
+        routed = all(module.name.startswith("experts.") for module in hosted)
+        what = "experts" if routed else "matrices"
+        yield f"{what} of {len(own)} of {layers} layers stay on the host; times are those of a model wholly on GPUs."
+
+
+def _moved_by_itself(setting: Setting, rules: Rules, ranks: tuple[Rank, ...]) -> Iterator[str]:
+    """Say where a build would place otherwise than is quoted: with --fit, unless the question says what goes where."""
+    margin = rules.fitting.margin_bytes
+    if not margin or any(setting.asked.get(name) is not None for name in _PLACING):
+        return
+    limit = setting.scenario.limit_tokens
+    slots = 1 if unified(setting, rules) else slots_of(setting, rules)
+    if any(rank.budget_bytes - rank.pool.needed(slots, limit) < margin for rank in ranks):
+        yield (
+            f"llama.cpp {rules.name} would not start so where --fit is on, as it is unless --fit off: it leaves"
+            f" {margin >> 20:,} MiB free on each device and moves layers or experts to the host until they are. Say"
+            " gpu_layers for all to be where they are quoted."
+        )

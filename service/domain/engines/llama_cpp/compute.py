@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.architecture import ModuleKind, Shard
 from service.domain.cache import LatentCache, RecurrentCache
+from service.domain.engines.llama_cpp.layers import HostWork
 from service.domain.engines.ranks.pool import up
 from service.domain.engines.vllm.shapes import remembered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from service.domain.architecture import Architecture, Module
     from service.domain.engines.llama_cpp.rules import ComputeRule
@@ -51,7 +52,8 @@ class Pass(NamedTuple):
 
     `copies` are those of its inputs, `widened_bytes` what a layer's cache takes in 16 bits beside its own type. What
     stays on the host is worked off too, so that there is room for `host_layer_bytes` of matrices of one layer there,
-    and for `host_head_bytes` of the output matrix.
+    and for `host_head_bytes` of the output matrix; `host` is the same of builds that copy matrices one by one,
+    and `routed` whether the device has experts of its own.
     """
 
     tokens: int
@@ -62,6 +64,8 @@ class Pass(NamedTuple):
     widened_bytes: int = 0
     host_layer_bytes: int = 0
     host_head_bytes: int = 0
+    host: HostWork = HostWork()
+    routed: bool = True
 
 
 def compute_bytes(model: Model, rule: ComputeRule, run: Pass, *, fused: bool) -> int:
@@ -69,7 +73,8 @@ def compute_bytes(model: Model, rule: ComputeRule, run: Pass, *, fused: bool) ->
     shapes = shapes_of(model)
     mask = run.mask_cells * (rule.mask_bytes if fused else _FLOAT_BYTES)
     attending = _attending(shapes, rule, run) if fused else _scores(shapes, rule, run)
-    layer = _FLOAT_BYTES * max(_dense(shapes, rule), _experts(shapes, rule), shapes.mixed, shapes.latent) + mask
+    experts = _experts(shapes, rule) if run.routed else 0
+    layer = _FLOAT_BYTES * max(_dense(shapes, rule), experts, shapes.mixed, shapes.latent) + mask
     more = (run.copies - 1) * run.tokens * _FLOAT_BYTES * shapes.hidden
     phases = (
         _logits(shapes, run) + more,
@@ -78,8 +83,32 @@ def compute_bytes(model: Model, rule: ComputeRule, run: Pass, *, fused: bool) ->
         + _widened(shapes, rule, run)
         + rule.inputs * more
         + (run.copies - 1) * run.tokens * mask,
+        *_off_the_host(shapes, rule, run, layer, attending),
     )
     return max(phases)
+
+
+def _off_the_host(shapes: Shapes, rule: ComputeRule, run: Pass, layer: int, attending: int) -> Iterator[int]:
+    """Phases that work off what the host keeps: a matrix beside what goes in and comes out, a layer's cache as a whole.
+
+    Experts' products are there with the middle of those that a token visits, and four vectors between layers. Where
+    only what leads out of a middle is on the host, it is beside a whole layer (`layer` bytes a token).
+    """
+    host, mask = run.host, run.mask_cells * rule.mask_bytes
+    for into, out, middles, one in (
+        (host.experts_in, host.experts_out, shapes.routed_matrices * shapes.routed + 4 * shapes.hidden, shapes.routed),
+        (host.dense_in, host.dense_out, shapes.inner_matrices * shapes.inner + rule.vectors * shapes.hidden, 0),
+    ):
+        if into:
+            yield into + host.output + run.tokens * (_FLOAT_BYTES * middles + mask)
+        if out and into:
+            vectors = one + (shapes.experts + 4) * shapes.hidden if one else middles
+            yield out + run.tokens * (_FLOAT_BYTES * vectors + mask)
+        elif out:
+            yield out + run.tokens * layer
+    if host.cell:
+        vectors = 2 * shapes.queries + (rule.vectors - 3) * shapes.hidden
+        yield host.cell * run.score_cells + run.tokens * (attending + _FLOAT_BYTES * vectors)
 
 
 def _logits(shapes: Shapes, run: Pass) -> int:

@@ -10,7 +10,8 @@ from itertools import accumulate
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from service.domain.architecture import ModuleKind, Place
+from service.domain.architecture import ModuleKind, Place, Shard
+from service.domain.engines.llama_cpp.tensors import HostedModules, hosted_modules
 from service.domain.engines.vllm.shapes import remembered
 from service.domain.loads import whole_load
 from service.domain.parallel import ONE_GPU
@@ -28,7 +29,27 @@ _ELSEWHERE = frozenset({ModuleKind.VISION, ModuleKind.AUDIO, ModuleKind.ENCODER,
 """In files of their own, or not loaded."""
 _WIDE = frozenset({ModuleKind.MLP, ModuleKind.EXPERT, ModuleKind.SHARED_EXPERT})
 _HEADS = frozenset({ModuleKind.HEAD, ModuleKind.EMBEDDING})
+_DENSE = frozenset({ModuleKind.MLP, ModuleKind.SHARED_EXPERT})
+_EXPERTS = frozenset({ModuleKind.EXPERT})
+_ATTENTION = frozenset({ModuleKind.ATTENTION})
 _SINGLE = Struct("f")
+_NOTHING: HostedModules = {}
+_MATRICES = ("dense_in", "dense_out", "experts_in", "experts_out", "output")
+
+
+class HostWork(NamedTuple):
+    """What the host keeps and the first device works off, in bytes.
+
+    The largest matrix that leads into the middle of a dense layer and out of it, the same of a layer's experts, the
+    largest that follows attention, and a cell of a layer's keys and values.
+    """
+
+    dense_in: int = 0
+    dense_out: int = 0
+    experts_in: int = 0
+    experts_out: int = 0
+    output: int = 0
+    cell: int = 0
 
 
 class Placement(NamedTuple):
@@ -83,18 +104,37 @@ def device_loads(setting: Setting, where: Placement) -> tuple[RankLoad, ...]:
     """What each device holds of weights and caches; embedding tables that are only gathered from stay on the host."""
     scenario = setting.scenario
     model, weights, cache = scenario.model, scenario.weights, scenario.cache
-    key = ("llama-devices", weights, cache, where)
-    loads: tuple[RankLoad, ...] = remembered(model, key, lambda: _loads(model, weights, cache, where))
+    hosted = hosted_modules(setting)
+    key = ("llama-devices", weights, cache, where, _hosting(setting))
+    loads: tuple[RankLoad, ...] = remembered(model, key, lambda: _loads(model, weights, cache, where, hosted))
     if scenario.weight_bytes is None and scenario.parameters is None:
         return loads
     return tuple(replace(load, weight_bytes=setting.scaled(load.weight_bytes)) for load in loads)
 
 
-def _loads(model: Model, weights: WeightFormat, cache: CacheFormat, where: Placement) -> tuple[RankLoad, ...]:
+def has_experts(setting: Setting, layers: frozenset[int]) -> bool:
+    """Whether a device with these layers has routed experts of any of them."""
+    hosted = hosted_modules(setting)
+    experts = (m for m in setting.scenario.model.architecture.modules if m.kind is ModuleKind.EXPERT)
+    return any(layers.intersection(module.layers) - _layers_of(hosted, module) for module in experts)
+
+
+def _hosting(setting: Setting) -> tuple[int, tuple[str, ...]]:
+    """All that decides what of a device's layers stays on the host."""
+    return setting.asked.get("cpu_expert_layers") or 0, tuple(setting.asked.get("cpu_tensors") or ())
+
+
+def _layers_of(hosted: HostedModules, module: Module) -> frozenset[int]:
+    return frozenset().union(*(part.layers for part in hosted.get(module, ())))
+
+
+def _loads(
+    model: Model, weights: WeightFormat, cache: CacheFormat, where: Placement, hosted: HostedModules = _NOTHING
+) -> tuple[RankLoad, ...]:
     architecture, load = model.architecture, whole_load(model, weights, cache)
     loads = []
     for device, layers in enumerate(where.devices):
-        size = _weight_bytes(architecture, weights, layers, output=device == where.output)
+        size = _weight_bytes(architecture, weights, layers, hosted, output=device == where.output)
         parts = (
             _part(kept, sum(layer in layers for layer in owned.layers))
             for owned, kept in zip(architecture.caches, load.terms, strict=True)
@@ -104,12 +144,15 @@ def _loads(model: Model, weights: WeightFormat, cache: CacheFormat, where: Place
     return tuple(loads)
 
 
-def _weight_bytes(architecture: Architecture, number: WeightFormat, layers: frozenset[int], *, output: bool) -> int:
+def _weight_bytes(
+    architecture: Architecture, number: WeightFormat, layers: frozenset[int], hosted: HostedModules, *, output: bool
+) -> int:
     total = 0
     for module in architecture.modules:
-        held = _held(module, layers, output=output)
-        if held:
-            total += module.per_layer * number.held_bytes(module, module.rows, module.columns, held)
+        for count, left in hosted.get(module) or ((module.per_layer, frozenset()),):
+            held = _held(module, layers - left, output=output)
+            if held:
+                total += count * number.held_bytes(module, module.rows, module.columns, held)
     return total
 
 
@@ -134,6 +177,43 @@ def _host_bytes(architecture: Architecture, number: WeightFormat, where: Placeme
         heads = (m for m in architecture.modules if m.kind in _HEADS and m.place in {Place.LAST, Place.BOTH_ENDS})
         head = sum(number.held_bytes(m, m.rows, m.columns, (0,)) for m in heads)
     return max(sizes.values(), default=0), head
+
+
+def host_work(setting: Setting, where: Placement) -> HostWork:
+    """What is copied to a device to be worked off there, each matrix by itself."""
+    scenario, hosted = setting.scenario, hosted_modules(setting)
+    model, weights, cache = scenario.model, scenario.weights, scenario.cache
+    key = ("llama-host-work", weights, cache, where, _hosting(setting))
+    work: HostWork = remembered(model, key, lambda: _host_work(model, weights, cache, where, hosted))
+    return work._replace(**{name: setting.scaled(getattr(work, name)) for name in _MATRICES})
+
+
+def _host_work(
+    model: Model, number: WeightFormat, cache: CacheFormat, where: Placement, hosted: HostedModules
+) -> HostWork:
+    architecture = model.architecture
+    left = frozenset(range(architecture.layers)).difference(*where.devices)
+
+    def largest(kinds: frozenset[ModuleKind], shard: Shard) -> int:
+        chosen = (m for m in architecture.modules if m.columns > 1 and m.kind in kinds and m.shard is shard)
+        rows = ((m, layer) for m in chosen for layer in (left | _layers_of(hosted, m)).intersection(m.layers))
+        return max((_tensor_bytes(m, number, layer) for m, layer in rows), default=0)
+
+    owned = zip(architecture.caches, whole_load(model, number, cache).terms, strict=True)
+    cells = (term.growing_bytes // term.layers for own, term in owned if left.intersection(own.layers))
+    return HostWork(
+        dense_in=largest(_DENSE, Shard.ROWS),
+        dense_out=largest(_DENSE, Shard.COLUMNS),
+        experts_in=largest(_EXPERTS, Shard.ROWS),
+        experts_out=largest(_EXPERTS, Shard.COLUMNS),
+        output=largest(_ATTENTION, Shard.COLUMNS),
+        cell=max(cells, default=0),
+    )
+
+
+def _tensor_bytes(module: Module, number: WeightFormat, layer: int) -> int:
+    """A layer's matrices of one role, which are one tensor of a file."""
+    return module.per_layer * number.held_bytes(module, module.rows, module.columns, (layer,))
 
 
 def _held(module: Module, layers: frozenset[int], *, output: bool) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from service.domain.engines.llama_cpp.rules import (
     CellRule,
     ComputeRule,
     Constants,
+    FitRule,
     LatentRule,
     OffloadRule,
     Rules,
@@ -42,6 +43,7 @@ class Topics:
     cells: _Rows
     latent: _Rows
     compute: _Rows
+    fitting: _Rows
     offload: _Rows
 
 
@@ -80,6 +82,7 @@ class LlamaCppEngine:
             _newest(topics.cells, number),
             _newest(topics.latent, number),
             _newest(topics.compute, number),
+            _newest(topics.fitting, number),
             _newest(topics.offload, number),
             self.constants,
         )
@@ -144,6 +147,7 @@ def _topics(facts: Mapping[str, Any]) -> Topics:
         cells=_rows(facts["cells"], lambda row: made(CellRule, row, windows=frozenset(row["windows"]))),
         latent=_rows(facts["latent"], lambda row: made(LatentRule, row, indexed=frozenset(row["indexed"]))),
         compute=_rows(facts["compute"], lambda row: made(ComputeRule, row)),
+        fitting=_rows(facts["fitting"], lambda row: made(FitRule, row)),
         offload=_rows(facts["offload"], lambda row: made(OffloadRule, row)),
     )
 

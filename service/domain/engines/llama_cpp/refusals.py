@@ -23,6 +23,9 @@ def check(setting: Setting, rules: Rules) -> None:
     _check_attention(setting)
     _check_cache_type(setting, rules)
     _check_split(setting)
+    if setting.asked.get("cpu_expert_layers") and not setting.scenario.model.architecture.experts[0]:
+        detail = f"{setting.scenario.model.name} has no routed experts to leave on the host."
+        raise ValidationError(Fault("/cpu_expert_layers", detail))
 
 
 def fused(setting: Setting, rules: Rules) -> bool:

@@ -42,7 +42,8 @@ class ComputeRule:
     middle than matrices lead there; before scores that are not fused, `stored` vectors of keys and values. A token's
     mask takes `mask_bytes` a cell with fused attention, and `cast_bytes` more where it is cast for it. Over several
     devices there are `copies` of the masks and of `inputs` vectors, so that these work on passes side by side. Where it
-    `widens`, fused attention keeps a layer's cache of another type in 16 bits beside it.
+    `widens`, fused attention keeps a layer's cache of another type in 16 bits beside it. Matrices that stay on the host
+    are copied to the first device one by one where it takes them `apart`, else all of a layer together.
     """
 
     ubatch_tokens: int
@@ -56,8 +57,16 @@ class ComputeRule:
     copies: int
     inputs: int
     widens: bool
+    apart: bool
     low: float
     high: float
+
+
+@dataclass(frozen=True, slots=True)
+class FitRule:
+    """What a start leaves free on each device by moving layers and experts to the host, 0 where it moves nothing."""
+
+    margin_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,5 +100,6 @@ class Rules:
     cells: CellRule
     latent: LatentRule
     compute: ComputeRule
+    fitting: FitRule
     offload: OffloadRule
     constants: Constants

@@ -10,7 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
-from service.domain.cache import CacheKind, FullCache
+from service.domain.cache import CacheKind, FullCache, RecurrentCache
 from service.domain.engines.prediction import drafted_bytes
 from service.domain.engines.ranks.attention import attention_loads, attention_ranks
 from service.domain.engines.ranks.drafts import draft_layers, drafted_cache_bytes
@@ -24,8 +24,11 @@ from service.domain.units import whole
 if TYPE_CHECKING:
     from service.domain.engines.ranks.setting import Setting
     from service.domain.engines.tensorrt_llm.rules import Rules
-    from service.domain.loads import RankLoad
+    from service.domain.loads import CacheTerm, RankLoad
 
+_STATES_WARNING = (
+    "States are kept for max_sequences_limit sequences: more than those never run, whatever fits beside them."
+)
 _WINDOWS = frozenset({CacheKind.SLIDING, CacheKind.CHUNKED})
 
 
@@ -64,19 +67,21 @@ def keeps_windows(setting: Setting) -> bool:
     return setting.flag("hybrid_cache", default=False)
 
 
-def kept_load(load: RankLoad, *, windows: bool) -> RankLoad:
-    """The load with windows only where they have pools."""
-    if windows or not any(term.spec.kind in _WINDOWS for term in load.terms):
-        return load
-    terms = []
-    for term in load.terms:
-        spec = term.spec
-        if spec.kind in _WINDOWS:
-            full = FullCache(spec.kv_heads, spec.key_width, spec.value_width)
-            terms.append(replace(term, spec=full, window_tokens=None))
-        else:
-            terms.append(term)
-    return replace(load, terms=tuple(terms))
+def kept_load(load: RankLoad, rules: Rules, *, windows: bool) -> RankLoad:
+    """The load with windows only where they have pools, states in the release's type."""
+    return replace(load, terms=tuple(_kept(term, rules, windows=windows) for term in load.terms))
+
+
+def _kept(term: CacheTerm, rules: Rules, *, windows: bool) -> CacheTerm:
+    spec = term.spec
+    if isinstance(spec, RecurrentCache):
+        size = rules.states.element_bytes
+        own = replace(spec, state_element_bytes=size, conv_element_bytes=size)
+        return replace(term, spec=own, fixed_bytes=term.layers * own.fixed_bytes)
+    if windows or spec.kind not in _WINDOWS:
+        return term
+    full = FullCache(spec.kv_heads, spec.key_width, spec.value_width)
+    return replace(term, spec=full, window_tokens=None)
 
 
 def fraction_of(setting: Setting, rules: Rules) -> float:
@@ -88,7 +93,7 @@ def fraction_of(setting: Setting, rules: Rules) -> float:
 def _loads(setting: Setting, rules: Rules) -> list[RankLoad]:
     scenario = setting.scenario
     loads = attention_loads(setting, attention_ranks(setting))
-    kept = [kept_load(load, windows=keeps_windows(setting)) for load in loads]
+    kept = [kept_load(load, rules, windows=keeps_windows(setting)) for load in loads]
     if draft_layers(setting, rules.constants.drafts):
         extra = drafted_bytes(scenario.model.architecture, scenario.weights, scenario.layout.tensor)
         kept[-1] = replace(kept[-1], weight_bytes=kept[-1].weight_bytes + extra)
@@ -98,7 +103,9 @@ def _loads(setting: Setting, rules: Rules) -> list[RankLoad]:
 def _rank(setting: Setting, rules: Rules, load: RankLoad, batch: Batch) -> Rank:
     budget = setting.scenario.budget
     pool, given = pool_of(setting, rules, load), given_reserve(setting)
-    parts = given if given or budget.pool_bytes is not None else _modelled(setting, rules, load, batch)
+    parts = given or _states(load, batch)
+    if not given and budget.pool_bytes is None:
+        parts = (*_modelled(setting, rules, load, batch), *parts)
     free = budget.memory_bytes - budget.others_bytes - load.weight_bytes - sum(p.middle for p in parts)
     if budget.pool_bytes is not None:
         return Rank(load, parts, 0, budget.pool_bytes, max(0, budget.pool_bytes - free), pool)
@@ -121,6 +128,13 @@ def pool_of(setting: Setting, rules: Rules, load: RankLoad) -> BlockPool:
     if load.stage == scenario.layout.pipeline - 1:
         sizes[max(sizes)] += drafted_cache_bytes(load, draft_layers(setting, rules.constants.drafts))
     return BlockPool(tuple(sorted(sizes.items())), block_tokens(setting, rules), scenario.budget.pool_bytes is not None)
+
+
+def _states(load: RankLoad, batch: Batch) -> tuple[Part, ...]:
+    """States of a full batch, which are there before the cache is sized."""
+    size = batch.sequences * sum(term.fixed_bytes for term in load.terms if term.spec.kind is CacheKind.RECURRENT)
+    note = f"recurrent state of {batch.sequences:,} sequences"
+    return (Part("state", size, size, size, note),) if size else ()
 
 
 def _modelled(setting: Setting, rules: Rules, load: RankLoad, batch: Batch) -> tuple[Part, ...]:
@@ -164,4 +178,7 @@ def _terms(setting: Setting, rules: Rules, batch: Batch) -> Terms:
     )
     if attention_ranks(setting) > 1:
         found.append("attention data parallel: every rank has a cache of its own of the printed size")
-    return Terms(rules.name, attention_ranks(setting), batch.sequences, needs_limit=False, assumptions=tuple(found))
+    kinds = {owners.spec.kind for owners in setting.scenario.model.architecture.caches}
+    warnings = (_STATES_WARNING,) if CacheKind.RECURRENT in kinds else ()
+    most, copies = batch.sequences, attention_ranks(setting)
+    return Terms(rules.name, copies, most, needs_limit=False, assumptions=tuple(found), warnings=warnings)

@@ -48,8 +48,8 @@ class TensorrtLlmHolding(RanksHolding):
         return hold(setting, self.rules)
 
     def kept(self, load: RankLoad) -> RankLoad:
-        """Windows only where they were asked for."""
-        return kept_load(load, windows=keeps_windows(self.setting))
+        """Windows only where they were asked for, states in the release's type."""
+        return kept_load(load, self.rules, windows=keeps_windows(self.setting))
 
     def filled_in(self) -> Iterator[tuple[str, Any, str]]:
         """The batch, the block, and what is off by default."""

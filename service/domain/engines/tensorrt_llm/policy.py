@@ -9,7 +9,7 @@ from service.domain.commands.flags import FlagTable
 from service.domain.engines.dated import Dated, dated, made, newest
 from service.domain.engines.plain import EngineDefaults
 from service.domain.engines.ranks.drafts import draft_rule
-from service.domain.engines.tensorrt_llm.rules import BatchRule, BlockRule, Constants, Rules, SamplerRule
+from service.domain.engines.tensorrt_llm.rules import BatchRule, BlockRule, Constants, Rules, SamplerRule, StateRule
 from service.domain.engines.times import step_policy
 from service.domain.engines.types import cache_name, weight_name
 from service.domain.engines.versions import Timeline, parse
@@ -34,6 +34,7 @@ class Topics:
     batch: Dated[BatchRule]
     blocks: Dated[BlockRule]
     sampler: Dated[SamplerRule]
+    states: Dated[StateRule]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,6 +71,7 @@ class TensorrtLlmEngine:
             newest(topics.batch, release),
             newest(topics.blocks, release),
             newest(topics.sampler, release),
+            newest(topics.states, release),
             self.constants,
         )
 
@@ -111,6 +113,7 @@ def _topics(facts: Mapping[str, Any]) -> Topics:
         batch=dated(facts["batch"], lambda row: made(BatchRule, row)),
         blocks=dated(facts["blocks"], lambda row: BlockRule(row["tokens"], tuple(row["sizes"]))),
         sampler=dated(facts["sampler"], lambda row: SamplerRule(tuple(row["element_bytes"]))),
+        states=dated(facts["states"], lambda row: StateRule(frozenset(row["families"]), row["element_bytes"])),
     )
 
 

@@ -13,21 +13,23 @@ if TYPE_CHECKING:
     from service.domain.engines.tensorrt_llm.rules import Rules
 
 _UNDESCRIBED = {CacheKind.RECURRENT: "recurrent state", CacheKind.CROSS: "cross attention"}
+_NEVER = {CacheKind.CROSS}
 
 
 def check(setting: Setting, rules: Rules) -> None:
     """Raise QuoteError naming the field that cannot be."""
-    _check_caches(setting)
+    _check_caches(setting, rules)
     _check_types(setting, rules)
     _check_ranks(setting)
     _check_block(setting, rules)
     check_draft(setting, rules.constants.drafts)
 
 
-def _check_caches(setting: Setting) -> None:
+def _check_caches(setting: Setting, rules: Rules) -> None:
     model = setting.scenario.model
     specs = [owners.spec for owners in model.architecture.caches]
-    found = [_UNDESCRIBED[spec.kind] for spec in specs if spec.kind in _UNDESCRIBED]
+    unknown = _NEVER if model.architecture.model_type in rules.states.families else _UNDESCRIBED.keys()
+    found = [_UNDESCRIBED[spec.kind] for spec in specs if spec.kind in unknown]
     if any(isinstance(spec, LatentCache | IndexerCache) and spec.tokens_per_row > 1 for spec in specs):
         found.append("compressed attention")
     if found:

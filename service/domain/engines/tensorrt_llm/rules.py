@@ -35,6 +35,14 @@ class SamplerRule:
 
 
 @dataclass(frozen=True, slots=True)
+class StateRule:
+    """Families whose recurrent states are kept, of each sequence of a full batch, and bytes of their elements."""
+
+    families: frozenset[str]
+    element_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Constants:
     """Figures that no release has changed so far; spans are low, middle and high, in bytes."""
 
@@ -59,4 +67,5 @@ class Rules:
     batch: BatchRule
     blocks: BlockRule
     sampler: SamplerRule
+    states: StateRule
     constants: Constants

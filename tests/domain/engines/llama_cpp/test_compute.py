@@ -29,7 +29,7 @@ def buffer_mib(row: dict[str, Any], **changed: Any) -> float:  # noqa: ANN401
         "parallel_slots": 1,
         "weight_dtype": "q8_0",
     }
-    answer = ask(question | changed)
+    answer = ask({name: value for name, value in (question | changed).items() if value is not None})
     assert answer is not None
     return float(parts(answer)["reserve.activations"] / MIB)
 
@@ -86,6 +86,50 @@ def test_a_newer_build_leaves_the_output_on_the_device_and_copies_layers() -> No
     row = {"build": "b9500", "fused": True, "context_tokens": 32768}
 
     assert buffer_mib(row, gpu_layers=15, weight_dtype="q4_k_m") == pytest.approx(248.0, rel=0.01)
+
+
+@pytest.mark.parametrize("row", DATA["hosted"], ids=str)
+def test_experts_on_the_host_are_copied_one_matrix_at_a_time(row: dict[str, Any]) -> None:
+    asked = {"weight_dtype": row["dtype"], "cpu_expert_layers": row["experts"]}
+
+    assert buffer_mib(row | {"fused": True}, **asked) == pytest.approx(row["mib"], rel=3e-4)
+
+
+@pytest.mark.parametrize("row", DATA["hosted_tensors"], ids=str)
+def test_tensors_on_the_host_are_copied_one_at_a_time(row: dict[str, Any]) -> None:
+    asked = {"weight_dtype": row["dtype"], "cpu_tensors": [row["tensors"]]}
+
+    assert buffer_mib(row | {"fused": True}, **asked) == pytest.approx(row["mib"], rel=3e-4)
+
+
+@pytest.mark.parametrize("row", DATA["layers_on_the_host"], ids=str)
+def test_layers_on_the_host_are_copied_one_matrix_at_a_time(row: dict[str, Any]) -> None:
+    """The largest is off where the build places buffers with gaps between them."""
+    asked = {"weight_dtype": row["dtype"], "gpu_layers": row["gpu_layers"]}
+
+    assert buffer_mib(row | {"fused": True}, **asked) == pytest.approx(row["mib"], rel=0.27)
+
+
+def test_most_of_them_are_near() -> None:
+    errors = [
+        abs(buffer_mib(row | {"fused": True}, weight_dtype=row["dtype"], gpu_layers=row["gpu_layers"]) / row["mib"] - 1)
+        for row in DATA["layers_on_the_host"]
+    ]
+
+    assert median(errors) < 0.05
+    assert sum(error < 0.09 for error in errors) >= 0.75 * len(errors)
+
+
+@pytest.mark.parametrize("row", DATA["hosted_over_two"], ids=str)
+@pytest.mark.parametrize("device", [0, 1])
+def test_the_first_of_several_devices_works_off_the_host(row: dict[str, Any], device: int) -> None:
+    """Memory is given so that each fills first in turn."""
+    sizes = [25 << 40, 12 << 40]
+    sizes[device] = 20 << 30
+    asked = {"weight_dtype": row["dtype"], "cpu_expert_layers": row["experts"], "tensor_split": [2, 1]}
+    quoted = buffer_mib(row | {"fused": True}, gpus_memory_bytes=sizes, memory_bytes=None, **asked)
+
+    assert quoted == pytest.approx(row["mib"][device], rel=0.26)
 
 
 def test_windows_of_one_kind_share_a_mask() -> None:
