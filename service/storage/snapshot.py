@@ -59,6 +59,9 @@ _UNKNOWN: Final[Mapping[CatalogKind, type[QuoteError]]] = {
 }
 _WORDS: Final = {CatalogKind.GPU: "GPU", CatalogKind.DTYPE: "number format"}
 
+# Found once, since Python 3.11 calls a function for each: every quote asks for several.
+_MODEL, _GPU, _DTYPE, _ENGINE = CatalogKind.MODEL, CatalogKind.GPU, CatalogKind.DTYPE, CatalogKind.ENGINE
+
 Value = TypeVar("Value")
 
 
@@ -158,7 +161,7 @@ class Snapshot:
 
     def model(self, name: str, pointer: str = "/model") -> Model:
         """The model of that name; raises as well what its config is refused for, such as UnknownArchitecture."""
-        return self._value(CatalogKind.MODEL, name, pointer, model.from_facts)
+        return self._value(_MODEL, name, pointer, model.from_facts)
 
     def named_model(self, name: str, pointer: str = "/model") -> NamedModel:
         """The model that a name leads to, a derivative's to its base, with the number formats that the name states.
@@ -178,16 +181,16 @@ class Snapshot:
 
     def gpu(self, name: str, pointer: str = "/gpu") -> Gpu:
         """The device of that name."""
-        return self._value(CatalogKind.GPU, name, pointer, gpu.from_facts)
+        return self._value(_GPU, name, pointer, gpu.from_facts)
 
     def format(self, name: str, pointer: str = "/weight_dtype") -> NumberFormat:
         """The number format of that name."""
-        found: NumberFormat | None = self._asked[CatalogKind.DTYPE].get(name)
-        return found or self._value(CatalogKind.DTYPE, name, pointer, precision.from_facts)
+        found: NumberFormat | None = self._asked[_DTYPE].get(name)
+        return found or self._value(_DTYPE, name, pointer, precision.from_facts)
 
     def engine(self, name: str, pointer: str = "/engine") -> Engine:
         """The policy of that engine."""
-        return self._value(CatalogKind.ENGINE, name, pointer, _engine)
+        return self._value(_ENGINE, name, pointer, _engine)
 
     def ids(self, kind: CatalogKind) -> tuple[str, ...]:
         """Every id of a kind, in order."""
