@@ -26,6 +26,7 @@ from service.domain.errors import (
     ValidationError,
 )
 from service.domain.gpu import Gpu
+from service.domain.measurement_limits import NAMES
 from service.domain.model import Model
 from service.domain.naming import NamedModel
 from service.domain.precision import NumberFormat
@@ -49,6 +50,7 @@ _logger: Final = logging.getLogger(__name__)
 _VALUES_KEPT: Final = 1024
 _NAMES_KEPT: Final = 4096
 _LONGEST_NAME_REPEATED: Final = 64
+_FIRST_WAIT_SECONDS: Final = 0.5
 
 _UNKNOWN: Final[Mapping[CatalogKind, type[QuoteError]]] = {
     CatalogKind.MODEL: UnknownModel,
@@ -247,6 +249,14 @@ class Snapshot:
         raise _unknown(kind, name, pointer, found, entries)
 
 
+def first_wait_seconds(refresh_seconds: float) -> float:
+    """How old a catalog may be that a process begins with, and how long its timer waits at first.
+
+    Both together are no more than the timer waits later: a change is seen as soon as it is promised from the start.
+    """
+    return min(_FIRST_WAIT_SECONDS, refresh_seconds / 2)
+
+
 class SnapshotKeeper:
     """Keeps this process's snapshot close to the database, by a timer and at once after a write of its own.
 
@@ -304,7 +314,9 @@ class SnapshotKeeper:
 
     def _keep_refreshing(self, stopped: Event) -> None:
         # Whoever starts this has just read the catalog, and has first questions to answer.
-        while not stopped.wait(self._refresh_seconds):
+        wait = first_wait_seconds(self._refresh_seconds)
+        while not stopped.wait(wait):
+            wait = self._refresh_seconds
             if self.refresh() and self._snapshot is not None:
                 self._snapshot.gather_names()
 
@@ -349,9 +361,11 @@ class SnapshotKeeper:
 
 
 def _engine(entry: Entry) -> Engine:
-    """The policy; what measurements are held to comes from the shipped files in a catalog that was loaded before."""
-    if entry.id == NO_ENGINE and MEASUREMENTS not in entry.facts:
-        entry = replace(entry, facts={**entry.facts, MEASUREMENTS: shipped_limits()})
+    """The policy; what measurements are held to comes from the shipped files where the catalog does not say it yet."""
+    if entry.id == NO_ENGINE:
+        told = entry.facts.get(MEASUREMENTS) or {}
+        if not told.keys() >= NAMES:
+            entry = replace(entry, facts={**entry.facts, MEASUREMENTS: {**shipped_limits(), **told}})
     return engines.from_facts(entry)
 
 
