@@ -326,3 +326,9 @@ def test_more_memory_never_gives_fewer_sequences(question: dict[str, Any], more:
     answer, larger = (ask(question | {"memory_bytes": (1 << 35) + extra}) for extra in (0, more))
     if answer and larger:
         assert larger["max_sequences"] >= answer["max_sequences"]
+
+
+def test_a_model_without_attention_is_refused_for_what_it_is(ask_fit: Ask) -> None:
+    with pytest.raises(NotSupported, match=r"no layer of mamba-2\.8b attends") as caught:
+        ask_fit(**CARD | {"model": "mamba-2.8b"})
+    assert [fault.pointer for fault in caught.value.faults] == ["/engine"]
