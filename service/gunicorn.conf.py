@@ -124,10 +124,11 @@ def post_fork(_server: Any, _worker: Any) -> None:  # noqa: ANN401 - gunicorn sh
         signal.signal(told, signal.SIG_DFL)
     from service.learning_timer import LearningTimer  # noqa: PLC0415 - needed after the application is loaded
     from service.storage.database import dispose_after_fork  # noqa: PLC0415 - as above
+    from service.storage.snapshot import first_wait_seconds  # noqa: PLC0415 - as above
 
     having = _services()
     dispose_after_fork(having.engine)
-    if monotonic() - _prepare() > settings.catalog_refresh_seconds:
+    if monotonic() - _prepare() > first_wait_seconds(settings.catalog_refresh_seconds):
         having.keeper.refresh()
     having.keeper.start()
     LearningTimer(having.sessions, having.keeper, settings.learning_seconds).start()

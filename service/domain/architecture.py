@@ -60,6 +60,11 @@ class Place(StrEnum):
     """A tied embedding: gathered from on the first stage, multiplied with on the last."""
 
 
+# Found once, since Python 3.11 calls a function for each member of an enumeration: they are asked of every module.
+_LAYERS: Final = Place.LAYERS
+_PREDICTION: Final = ModuleKind.PREDICTION
+_EXPERT: Final = ModuleKind.EXPERT
+
 # What published configs call the types that a model computes in, and what they are called here.
 COMPUTE_TYPES: Final = {
     "float16": "fp16",
@@ -95,12 +100,12 @@ class Module:
     @property
     def count(self) -> int:
         """How many such tensors the model has."""
-        return self.per_layer * (len(self.layers) if self.place is Place.LAYERS else 1)
+        return self.per_layer * (len(self.layers) if self.place is _LAYERS else 1)
 
     @property
     def active_count(self) -> int:
         """How many of them one token uses."""
-        return self.active_per_layer * (len(self.layers) if self.place is Place.LAYERS else 1)
+        return self.active_per_layer * (len(self.layers) if self.place is _LAYERS else 1)
 
     @property
     def elements(self) -> int:
@@ -183,12 +188,12 @@ class Architecture:
     @cached_property
     def parameters(self) -> int:
         """Parameters of the model code: a tied head once, no multi-token-prediction layers."""
-        return sum(m.parameters for m in self.modules if m.kind is not ModuleKind.PREDICTION)
+        return sum(m.parameters for m in self.modules if m.kind is not _PREDICTION)
 
     @cached_property
     def active_parameters(self) -> int:
         """Parameters that one token uses: all but the routed experts it does not visit."""
-        return sum(m.active_count * m.elements for m in self.modules if m.kind is not ModuleKind.PREDICTION)
+        return sum(m.active_count * m.elements for m in self.modules if m.kind is not _PREDICTION)
 
     @cached_property
     def kinds(self) -> frozenset[ModuleKind]:
@@ -210,18 +215,18 @@ class Architecture:
     @cached_property
     def experts(self) -> tuple[int, int]:
         """Routed experts of a layer and how many of them a token visits; (0, 0) in a dense model."""
-        routed = [m for m in self.modules if m.kind is ModuleKind.EXPERT]
+        routed = [m for m in self.modules if m.kind is _EXPERT]
         return (routed[0].per_layer, routed[0].active_per_layer) if routed else (0, 0)
 
     @cached_property
     def expert_layers(self) -> int:
         """Layers with routed experts."""
-        return len({layer for m in self.modules if m.kind is ModuleKind.EXPERT for layer in m.layers})
+        return len({layer for m in self.modules if m.kind is _EXPERT for layer in m.layers})
 
     @cached_property
     def expert_parameters(self) -> int:
         """Parameters of one routed expert of a layer."""
-        experts = [m for m in self.modules if m.kind is ModuleKind.EXPERT]
+        experts = [m for m in self.modules if m.kind is _EXPERT]
         first = experts[0].layers[:1] if experts else ()
         return sum(m.elements for m in experts if m.layers[:1] == first)
 
@@ -237,9 +242,9 @@ class Architecture:
         Heads where a module is made of them, else its divided side. Tables outside the layers are rounded up instead,
         KV heads replicated, and encoders of pictures and sounds stand whole where they cannot be divided.
         """
-        sides = [(m.kind, _divided_side(m)) for m in self.modules if m.place is Place.LAYERS and m.kind not in _UNSPLIT]
-        dense = gcd(self.query_heads, *(side for kind, side in sides if kind is not ModuleKind.EXPERT))
-        return gcd(dense, *(side for kind, side in sides if kind is ModuleKind.EXPERT)), dense
+        sides = [(m.kind, _divided_side(m)) for m in self.modules if m.place is _LAYERS and m.kind not in _UNSPLIT]
+        dense = gcd(self.query_heads, *(side for kind, side in sides if kind is not _EXPERT))
+        return gcd(dense, *(side for kind, side in sides if kind is _EXPERT)), dense
 
 
 _UNSPLIT = frozenset({ModuleKind.VISION, ModuleKind.AUDIO, ModuleKind.ENCODER, ModuleKind.PREDICTION})

@@ -37,12 +37,18 @@ class Device(NamedTuple):
     peak: float | None
 
 
-class Apart(NamedTuple):
-    """Devices that are not alike, what to say of their memory, and what was learned of it."""
+class Devices(NamedTuple):
+    """The devices of a question: what one may take, its rates, what to say of its memory, and what was learned of it.
 
-    devices: tuple[Device, ...]
+    `apart` are devices that are not alike, one by one: then `budget` is that of the first, and rates are theirs alone.
+    """
+
+    budget: Budget
+    bandwidth: float | None
+    peak: float | None
     notes: tuple[str, ...]
     learned: tuple[Learned, ...]
+    apart: tuple[Device, ...] = ()
 
 
 def listed_count(asked: Mapping[str, Any]) -> int | None:
@@ -89,12 +95,32 @@ def _one_kind(cards: Sequence[Gpu], engine: Engine) -> Fault:
     return Fault("/gpus", detail, (least.id,))
 
 
-def are_apart(asked: Mapping[str, Any], cards: Sequence[Gpu]) -> bool:
+def devices_of(  # noqa: PLR0913  # all that memory and rates depend on
+    echo: Echo,
+    cards: Sequence[Gpu | None],
+    engine: EngineDefaults,
+    weights: WeightFormat,
+    *,
+    calibration: Calibration,
+    warnings: list[str],
+) -> Devices:
+    """What the question leaves of each device; `cards` are those listed, or the one of all: None if none is named."""
+    if _are_apart(echo.asked, cards):
+        listed = cards if len(cards) > 1 else tuple(cards) * (listed_count(echo.asked) or 1)
+        return _apart(echo, listed, engine, weights, calibration=calibration, warnings=warnings)
+    gpu = cards[0]
+    seen = None if gpu is None else seen_memory(calibration, gpu)
+    budget, note = _alike(echo, gpu, engine, warnings, seen)
+    learned = (seen,) if seen is not None and echo.taken["memory_bytes"] == "calibrated" else ()
+    return Devices(budget, *_rates(echo, gpu, weights), (note,), learned)
+
+
+def _are_apart(asked: Mapping[str, Any], cards: Sequence[Gpu | None]) -> bool:
     """Whether devices differ in kind, or each has a memory of its own."""
-    return "gpus_memory_bytes" in asked or len({card.id for card in cards}) > 1
+    return "gpus_memory_bytes" in asked or len({card and card.id for card in cards}) > 1
 
 
-def alike(
+def _alike(
     echo: Echo, gpu: Gpu | None, engine: EngineDefaults, warnings: list[str], seen: Learned | None
 ) -> tuple[Budget, str]:
     """The budget of devices of one kind, and what to say of their memory."""
@@ -108,7 +134,7 @@ def alike(
     return _budget(echo, engine, memory), f"memory as asked, {memory:,} bytes a GPU"
 
 
-def apart(  # noqa: PLR0913  # all that a device's memory and rates depend on
+def _apart(  # noqa: PLR0913  # as `devices_of`
     echo: Echo,
     cards: Sequence[Gpu | None],
     engine: EngineDefaults,
@@ -116,7 +142,7 @@ def apart(  # noqa: PLR0913  # all that a device's memory and rates depend on
     *,
     calibration: Calibration,
     warnings: list[str],
-) -> Apart:
+) -> Devices:
     """Each device with its own budget and rates, in the order of the lists; a card is None where nobody named it."""
     basis = echo.take("memory_basis", engine.memory_basis)
     given = echo.asked.get("gpus_memory_bytes") or (
@@ -129,10 +155,10 @@ def apart(  # noqa: PLR0913  # all that a device's memory and rates depend on
         learned: list[Learned] = []
     else:
         sizes, notes, learned = _listed_memory(echo, [card for card in cards if card], basis, calibration)
-    devices = (
+    devices = tuple(
         _device(echo, card, _budget(echo, engine, size), weights) for card, size in zip(cards, sizes, strict=True)
     )
-    return Apart(tuple(devices), tuple(notes), tuple(dict.fromkeys(learned)))
+    return Devices(devices[0].budget, None, None, tuple(notes), tuple(dict.fromkeys(learned)), devices)
 
 
 def _listed_memory(
@@ -186,7 +212,7 @@ def _catalog_memory(gpu: Gpu, basis: str, seen: Learned | None) -> tuple[int, st
     return memory, note, gpu.visible_source if visible else "catalog"
 
 
-def rates(echo: Echo, gpu: Gpu | None, weights: WeightFormat) -> tuple[float | None, float | None]:
+def _rates(echo: Echo, gpu: Gpu | None, weights: WeightFormat) -> tuple[float | None, float | None]:
     """Bandwidth and peak of devices of one kind."""
     found = gpu.peak(weights.matmul_types) if gpu else None
     bandwidth = echo.take("bandwidth_bytes_per_second", gpu.bandwidth_bytes_per_second if gpu else None, "catalog")

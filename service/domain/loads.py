@@ -202,7 +202,9 @@ def _stage_terms(
 def _terms(architecture: Architecture, cache: CacheFormat, layers: range, tensor: int) -> tuple[CacheTerm, ...]:
     terms = []
     for owners in architecture.caches:
-        count = sum(map(layers.__contains__, owners.layers))
+        own = owners.layers
+        whole_group = bool(own) and min(own) in layers and max(own) in layers
+        count = len(own) if whole_group else sum(map(layers.__contains__, own))
         if count:
             terms.append(_term(owners, cache, count, tensor))
     return tuple(terms)

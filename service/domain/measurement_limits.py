@@ -16,6 +16,16 @@ if TYPE_CHECKING:
     from service.domain.question import Catalog
 
 
+NAMES = frozenset(
+    {
+        *("margin", "memory_margin", "clock_ahead_seconds", "least_memory", "least_bandwidth", "least_gather"),
+        *("least_matmul", "least_pool_bytes", "least_mixed_bits", "most_guessed_tokens", "cache_speed", "slow"),
+        *("other_unit", "cache_rate", "pool_rate", "slope", "compared"),
+    }
+)
+"""What the block has to say; one that an older release loaded may lack some."""
+
+
 class Window(NamedTuple):
     """From the least to the most that a ratio may be."""
 

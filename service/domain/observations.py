@@ -63,7 +63,7 @@ class Compared:
         key = ("command", repr(row.get("software")), repr(row["setup"]))
         heard: Mapping[str, Any] | None = self.memo.get(key)
         if heard is None:
-            heard = self.memo[key] = spelled_out(row, self.catalog)
+            heard = self._kept(key, spelled_out(row, self.catalog))
         return {**row, "setup": heard["setup"], "software": heard["software"]}
 
     @property
@@ -123,9 +123,13 @@ class Compared:
         found: tuple[Question, Holding] | None = self.memo.get(key)
         if found is None:
             question = self.question(**asked)
-            if len(self.memo) >= _MEMO:
-                self.memo.clear()
-            found = self.memo[key] = (question, hold(question))
+            found = self._kept(key, (question, hold(question)))
+        return found
+
+    def _kept(self, key: tuple[Any, ...], found: Any) -> Any:  # noqa: ANN401  # as it was found
+        if len(self.memo) >= _MEMO:
+            self.memo.clear()
+        self.memo[key] = found
         return found
 
     def times(self, ranks: int = 1) -> Times:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from service.domain.calibration import NOTHING_LEARNED
 from service.domain.commands import hear
-from service.domain.devices import alike, apart, are_apart, cards_of, listed_by, listed_count, rates
+from service.domain.devices import cards_of, devices_of, listed_by, listed_count
 from service.domain.echo import Echo
 from service.domain.engines.plain import ENGINES, PlainEngine
 from service.domain.errors import Fault, NotSupported, QuoteError, UnknownArchitecture, ValidationError, nearest
@@ -16,7 +16,7 @@ from service.domain.naming import NamedModel
 from service.domain.parallel import ONE_GPU, Layout, check_layout
 from service.domain.precision import paired
 from service.domain.stored import weights_for
-from service.domain.taught import seen_memory, teach
+from service.domain.taught import teach
 from service.domain.type_warnings import warn_of_types
 from service.domain.units import whole
 
@@ -167,32 +167,22 @@ def _resolved(
     if model.context_tokens and limit > model.context_tokens:
         warnings.append(_longer(limit, model, engine, heard))
     calibration = catalog.calibration if echo.values["calibration"] == "auto" else NOTHING_LEARNED
-    if are_apart(asked, cards):
-        kinds = cards or (gpu,) * (listed_count(asked) or 0)
-        found = apart(echo, kinds, defaults, weights, calibration=calibration, warnings=warnings)
-        devices, notes, learned = found
-        budget, bandwidth, peak = devices[0].budget, None, None
-    else:
-        seen = None if gpu is None else seen_memory(calibration, gpu)
-        budget, note = alike(echo, gpu, defaults, warnings, seen)
-        bandwidth, peak = rates(echo, gpu, weights)
-        devices, notes = (), (note,)
-        learned = (seen,) if seen is not None and echo.taken["memory_bytes"] == "calibrated" else ()
-    assumptions[:0] = notes
+    found = devices_of(echo, cards or (gpu,), defaults, weights, calibration=calibration, warnings=warnings)
+    assumptions[:0] = found.notes
     weight_bytes, parameters = _overrides(echo, model)
     for card in dict.fromkeys(cards) or (gpu,):
         warn_of_types(card, weights, cache, model, warnings)
-    budgets = tuple(device.budget for device in devices)
     scenario = Scenario(
-        model, weights, cache, layout, context, limit, prefix, budget, weight_bytes, parameters, budgets
+        *(model, weights, cache, layout, context, limit, prefix, found.budget, weight_bytes, parameters),
+        budgets=tuple(device.budget for device in found.apart),
     )
     question = Question(
-        *(named, scenario, echo, gpu, engine, defaults.version, bandwidth, peak, assumptions, warnings),
+        *(named, scenario, echo, gpu, engine, defaults.version, found.bandwidth, found.peak, assumptions, warnings),
         calibration=calibration,
-        taught=list(learned),
+        taught=list(found.learned),
         heard=heard,
         cards=cards,
-        devices=devices,
+        devices=found.apart,
     )
     return teach(question) if calibration.values else question
 

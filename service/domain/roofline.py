@@ -63,7 +63,9 @@ def ridge_batch(weights: StepWeights, bandwidth: float, peak: float) -> int:
         return -int(-top * weights.dense_bytes // work)
     dense, experts, step = float(top * weights.dense_bytes), float(top * weights.expert_bytes), float(work)
     near = guessed(lambda batch: (dense + experts * weights.touched(batch)) / step, (dense + experts) / step)
-    return first_batch(lambda batch: step * batch >= dense + experts * weights.touched(batch), near) or _SEARCH_LIMIT
+    found = first_batch(lambda batch: step * batch >= dense + experts * weights.touched(batch), near)
+    # A batch that is not looked at any more touches every expert.
+    return found or -int(-top * (weights.dense_bytes + weights.expert_bytes) // work)
 
 
 def guessed(bound: Callable[[int], float], most: float) -> int:

@@ -21,6 +21,9 @@ _UNREAD = frozenset(
 )
 """Read by gathered rows or for a prompt's pictures and sounds, not by a decode step."""
 _TABLES = frozenset({ModuleKind.EMBEDDING, ModuleKind.POSITION})
+# Found once, since Python 3.11 calls a function for each: they are asked of every module.
+_PREDICTION, _EXPERT, _EMBEDDING = ModuleKind.PREDICTION, ModuleKind.EXPERT, ModuleKind.EMBEDDING
+_LAYERS, _REPLICATED = Place.LAYERS, Shard.REPLICATED
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +143,15 @@ def _shapes(architecture: Architecture, layout: Layout, layers: range, *, first:
     tables: list[Part] = []
     for module in architecture.modules:
         kind = module.kind
-        held = () if kind is ModuleKind.PREDICTION else _held(module, layers, first=first, last=last)
+        held = () if kind is _PREDICTION else _held(module, layers, first=first, last=last)
         if not held:
             continue
         part = Part(module, *_on_rank(module, layout), held)
         if kind in _TABLES:
             tables.append(part)
-        if kind is ModuleKind.EXPERT:
+        if kind is _EXPERT:
             experts.append(part)
-        elif kind not in _UNREAD or (last and architecture.tied and kind is ModuleKind.EMBEDDING):
+        elif kind not in _UNREAD or (last and architecture.tied and kind is _EMBEDDING):
             read.append(part)
         else:
             idle.append(part)
@@ -170,7 +173,7 @@ def _visited(part: Part) -> int:
 
 def _held(module: Module, layers: range, *, first: bool, last: bool) -> tuple[int, ...]:
     """The layers of the module that stand on the stage; one outside the layers is as one in layer 0."""
-    if module.place is Place.LAYERS:
+    if module.place is _LAYERS:
         own = module.layers
         return own if own and own[0] in layers and own[-1] in layers else tuple(filter(layers.__contains__, own))
     on_first, on_last = _STAGE_ENDS[module.place]
@@ -202,9 +205,9 @@ def _on_rank(module: Module, layout: Layout) -> tuple[int, int, int]:
     """Rows, columns and instances a layer of a module on the fullest tensor-parallel rank."""
     tensor = layout.tensor
     rows, columns, per_layer = module.rows, module.columns, module.per_layer
-    if tensor == 1 or module.shard is Shard.REPLICATED:
+    if tensor == 1 or module.shard is _REPLICATED:
         return rows, columns, per_layer
-    if layout.expert and module.kind is ModuleKind.EXPERT:
+    if layout.expert and module.kind is _EXPERT:
         return rows, columns, ceil_div(per_layer, tensor)
     if module.shard is Shard.KV_ROWS:
         return rows // module.heads * heads_on_rank(module.heads, tensor), columns, per_layer

@@ -26,6 +26,7 @@ from service.domain.errors import (
     ValidationError,
 )
 from service.domain.gpu import Gpu
+from service.domain.measurement_limits import NAMES
 from service.domain.model import Model
 from service.domain.naming import NamedModel
 from service.domain.precision import NumberFormat
@@ -49,6 +50,7 @@ _logger: Final = logging.getLogger(__name__)
 _VALUES_KEPT: Final = 1024
 _NAMES_KEPT: Final = 4096
 _LONGEST_NAME_REPEATED: Final = 64
+_FIRST_WAIT_SECONDS: Final = 0.5
 
 _UNKNOWN: Final[Mapping[CatalogKind, type[QuoteError]]] = {
     CatalogKind.MODEL: UnknownModel,
@@ -56,6 +58,9 @@ _UNKNOWN: Final[Mapping[CatalogKind, type[QuoteError]]] = {
     CatalogKind.ENGINE: NotSupported,
 }
 _WORDS: Final = {CatalogKind.GPU: "GPU", CatalogKind.DTYPE: "number format"}
+
+# Found once, since Python 3.11 calls a function for each: every quote asks for several.
+_MODEL, _GPU, _DTYPE, _ENGINE = CatalogKind.MODEL, CatalogKind.GPU, CatalogKind.DTYPE, CatalogKind.ENGINE
 
 Value = TypeVar("Value")
 
@@ -156,7 +161,7 @@ class Snapshot:
 
     def model(self, name: str, pointer: str = "/model") -> Model:
         """The model of that name; raises as well what its config is refused for, such as UnknownArchitecture."""
-        return self._value(CatalogKind.MODEL, name, pointer, model.from_facts)
+        return self._value(_MODEL, name, pointer, model.from_facts)
 
     def named_model(self, name: str, pointer: str = "/model") -> NamedModel:
         """The model that a name leads to, a derivative's to its base, with the number formats that the name states.
@@ -176,16 +181,16 @@ class Snapshot:
 
     def gpu(self, name: str, pointer: str = "/gpu") -> Gpu:
         """The device of that name."""
-        return self._value(CatalogKind.GPU, name, pointer, gpu.from_facts)
+        return self._value(_GPU, name, pointer, gpu.from_facts)
 
     def format(self, name: str, pointer: str = "/weight_dtype") -> NumberFormat:
         """The number format of that name."""
-        found: NumberFormat | None = self._asked[CatalogKind.DTYPE].get(name)
-        return found or self._value(CatalogKind.DTYPE, name, pointer, precision.from_facts)
+        found: NumberFormat | None = self._asked[_DTYPE].get(name)
+        return found or self._value(_DTYPE, name, pointer, precision.from_facts)
 
     def engine(self, name: str, pointer: str = "/engine") -> Engine:
         """The policy of that engine."""
-        return self._value(CatalogKind.ENGINE, name, pointer, _engine)
+        return self._value(_ENGINE, name, pointer, _engine)
 
     def ids(self, kind: CatalogKind) -> tuple[str, ...]:
         """Every id of a kind, in order."""
@@ -242,6 +247,14 @@ class Snapshot:
         if len(found) == 1:
             return entries.entries[found[0]]
         raise _unknown(kind, name, pointer, found, entries)
+
+
+def first_wait_seconds(refresh_seconds: float) -> float:
+    """How old a catalog may be that a process begins with, and how long its timer waits at first.
+
+    Both together are no more than the timer waits later: a change is seen as soon as it is promised from the start.
+    """
+    return min(_FIRST_WAIT_SECONDS, refresh_seconds / 2)
 
 
 class SnapshotKeeper:
@@ -301,7 +314,9 @@ class SnapshotKeeper:
 
     def _keep_refreshing(self, stopped: Event) -> None:
         # Whoever starts this has just read the catalog, and has first questions to answer.
-        while not stopped.wait(self._refresh_seconds):
+        wait = first_wait_seconds(self._refresh_seconds)
+        while not stopped.wait(wait):
+            wait = self._refresh_seconds
             if self.refresh() and self._snapshot is not None:
                 self._snapshot.gather_names()
 
@@ -346,9 +361,11 @@ class SnapshotKeeper:
 
 
 def _engine(entry: Entry) -> Engine:
-    """The policy; what measurements are held to comes from the shipped files in a catalog that was loaded before."""
-    if entry.id == NO_ENGINE and MEASUREMENTS not in entry.facts:
-        entry = replace(entry, facts={**entry.facts, MEASUREMENTS: shipped_limits()})
+    """The policy; what measurements are held to comes from the shipped files where the catalog does not say it yet."""
+    if entry.id == NO_ENGINE:
+        told = entry.facts.get(MEASUREMENTS) or {}
+        if not told.keys() >= NAMES:
+            entry = replace(entry, facts={**entry.facts, MEASUREMENTS: {**shipped_limits(), **told}})
     return engines.from_facts(entry)
 
 

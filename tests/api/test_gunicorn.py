@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from service.storage.database import make_engine, make_sessions
 from tests.api.asking import MEMBERS, QUESTION
 from tests.api.gunicorn_server import Reply, Server, gunicorn
+from tests.storage.entries import gpu_change, store
 
 if TYPE_CHECKING:
     from tests.databases import Databases
@@ -196,6 +198,26 @@ def test_a_worker_that_dies_is_replaced_and_its_counts_stay(sqlite: "Databases",
 
     assert [reply.status for reply in replies] == [200] * 5
     assert 'kvquote_http_requests_total{method="GET",route="/openapi.json",status="200"} 5.0' in counts
+
+
+def test_a_worker_in_the_place_of_another_begins_with_the_catalog_of_now(sqlite: "Databases", tmp_path: Path) -> None:
+    settings = {"KVQUOTE_WORKERS": "1", "KVQUOTE_CATALOG_REFRESH_SECONDS": "3600"}
+    with sqlite.loaded() as url, gunicorn(url, tmp_path / "log", **settings) as running:
+        before = json.loads(running.get("/fit?model=llama-2-7b&gpu=a10").body)["catalog_revision"]
+        # What a worker looks for when it begins, and its timer half a second later.
+        time.sleep(1.5)
+        add_gpu(url, "newer")
+        (worker,) = booted(running)
+        os.kill(worker, signal.SIGKILL)
+        after = json.loads(running.get("/fit?model=llama-2-7b&gpu=newer").body)["catalog_revision"]
+
+    assert after == before + 1
+
+
+def add_gpu(url: str, name: str) -> None:
+    engine = make_engine(url)
+    store(make_sessions(engine), gpu_change(name))
+    engine.dispose()
 
 
 def booted(server: Server) -> list[int]:

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from service.domain.catalog import CatalogKind
 from service.domain.measurement import Lookups, Verdict, gpu_name, judge
-from service.domain.measurement_limits import Window
+from service.domain.measurement_limits import NAMES, Window, from_facts
+from tests.domain.conftest import entry
 from tests.domain.judging import CATALOG, GEFORCE, H100, LLAMA, NOW, TOTAL, judged, row, step, verdict
 
 
@@ -161,6 +163,15 @@ BY_LIMIT: dict[str, tuple[dict[str, object], dict[str, Any]]] = {
         row("memory_bandwidth", {"bytes_per_second": 3e12}),
     ),
 }
+
+
+def test_the_block_of_the_catalog_says_all_that_is_asked_of_it() -> None:
+    block = entry(CatalogKind.ENGINE, "none").facts["measurements"]
+
+    assert block.keys() - NAMES == {"evidence", "checked", "confidence"}
+    for name in NAMES:
+        with pytest.raises(KeyError, match=name):
+            from_facts({key: value for key, value in block.items() if key != name})
 
 
 @pytest.mark.parametrize("limits, measured", list(BY_LIMIT.values()), ids=list(BY_LIMIT))

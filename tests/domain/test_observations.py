@@ -189,3 +189,16 @@ def test_another_release_than_those_that_were_measured_is_said() -> None:
     learned = next(iter(TaughtShelf(*fleet(1.0 * GIB)).calibration.values.values()))
 
     assert f"none of them of release 9.9: of {RELEASE}" in said(learned, Scope(gpu=H100, version="9.9"))
+
+
+def test_what_rows_share_is_remembered_and_not_all_of_it_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observations, "_MEMO", 8)
+    memo: observations.Memo = {}
+    row = capacity_row(1, 1.0 * GIB)
+    sizes = []
+    for number in range(20):
+        observe({**row, "setup": {**row["setup"], "context_limit_tokens": 8192 + number}}, SHELF, memo)
+        sizes.append(len(memo))
+
+    assert max(sizes) == 8
+    assert observe(row, SHELF, memo) == observe(row, SHELF)

@@ -1,7 +1,7 @@
 """The search for the first batch from which a condition holds."""
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from service.domain.roofline import StepWeights, first_batch, guessed, ridge_batch
@@ -38,5 +38,12 @@ def test_the_ridge_of_experts_is_the_first_batch_that_reaches_it(
         read = peak * dense + peak * experts * weights.touched(batch)
         return 2 * parameters * bandwidth * batch >= read
 
+    assume(reached(MOST))
     assert reached(ridge)
     assert ridge == 1 or not reached(ridge - 1)
+
+
+def test_a_ridge_beyond_every_batch_that_is_looked_at_is_that_of_all_experts() -> None:
+    weights = StepWeights(0, 1 << 42, 0, 1, (64, 8))
+
+    assert ridge_batch(weights, 1.0, 4096.0) == 1 << 53

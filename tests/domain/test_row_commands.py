@@ -6,6 +6,7 @@ import pytest
 
 from service.domain.measurement import Lookups, Verdict, judge
 from service.domain.observations import observe
+from service.domain.row_commands import spelled_out, without_command
 from tests.domain.commands.command_cases import catalog
 from tests.domain.judging import NOW
 from tests.fleet import GIB, MODEL, RELEASE, capacity_row
@@ -93,3 +94,24 @@ def test_a_device_s_own_rates_do_not_hang_on_what_ran_beside_them() -> None:
     row = {**commanded("python train.py"), "kind": "memory_bandwidth", "values": {"bytes_per_second": 2.9e12}}
 
     assert judged(row)[0] is Verdict.ACCEPTED
+
+
+def test_a_row_without_a_command_is_as_it_is() -> None:
+    row = capacity_row(1, 1.0 * GIB)
+
+    assert spelled_out(row, catalog()) is row
+
+
+def test_a_command_that_must_go_leaves_what_it_says() -> None:
+    row = without_command(commanded(f"{COMMAND} --host 10.0.0.7 -tp 2", memory_utilization=0.9), catalog())
+
+    assert "command" not in row["setup"]
+    assert row["setup"]["tensor_parallel"] == 2
+    assert row["setup"]["memory_utilization"] == 0.9
+    assert row["software"] == {"engine": "vllm", "engine_version": RELEASE}
+
+
+def test_a_command_that_is_not_understood_leaves_nothing() -> None:
+    row = commanded("python train.py", memory_utilization=0.9)
+
+    assert without_command(row, catalog())["setup"] == {"memory_utilization": 0.9}

@@ -135,12 +135,13 @@ def test_a_database_of_before_holds_measurements_to_what_this_release_ships(
     store: MeasurementStore, sessions: sessionmaker[Session], catalog: Snapshot
 ) -> None:
     known = dict(catalog.facts(CatalogKind.ENGINE, "none"))
-    put(sessions, {name: block for name, block in known.items() if name != "measurements"})
-    before = newest(sessions)
+    for block in ({}, {"measurements": {"margin": 0.5}}):
+        put(sessions, {name: facts for name, facts in known.items() if name != "measurements"} | block)
+        before = newest(sessions)
 
-    store.add(upload(before, row(), impossible_row()), before)
+        store.add(upload(before, row(), row(values={"bytes_per_second": 4e12}), impossible_row()), before)
 
-    assert by_verdict(sessions) == {"accepted": 1, "quarantined": 1}
+    assert by_verdict(sessions) == {"accepted": 3, "quarantined": 3}
 
 
 def test_what_is_stored_is_judged_again_when_what_it_is_held_to_changes(

@@ -250,7 +250,4 @@ def _without_last_backslash(text: str) -> str:
 
 
 def _unclosed(text: str, at: int) -> str:
-    shown = text[at : at + _SHOWN]
-    if text[at] in "'\"`":
-        return f"The quote that opens at character {at + 1:,} is never closed: {shown!r}."
-    return f"The command cannot be read at character {at + 1:,}: {shown!r}."
+    return f"The quote that opens at character {at + 1:,} is never closed: {text[at : at + _SHOWN]!r}."

@@ -75,6 +75,21 @@ def test_a_parser_is_built_once_for_releases_with_the_same_flags(table: FlagTabl
     assert table.parser(None) is table.parser(None)
 
 
+def test_releases_without_end_are_not_all_kept() -> None:
+    came = {f"0.{minor}.0": [f"--since-{minor}"] for minor in range(2, 100)}
+    facts = {"ignored": {"switch": [f"--since-{minor}" for minor in range(2, 100)]}}
+    table = FlagTable({**facts, "history": {"read": ["0.1.0", *came], "came": came, "went": {}}}, parse)
+
+    for minor in range(2, 100):
+        assert given(table, f"x --since-{minor}", f"0.{minor}.0") == [(f"--since-{minor}", True)]
+        assert table.absent(f"--since-{minor}", f"0.{minor - 1}.0") is not None
+
+
+def test_a_row_that_is_no_flag_is_refused() -> None:
+    with pytest.raises(CatalogFactError, match="A flag cannot be read"):
+        FlagTable({**FACTS, "sets": [{"flags": 3}]}, parse)
+
+
 def test_threads_share_a_parser(table: FlagTable) -> None:
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(lambda n: given(table, f"x --seed {n} --size {n}"), range(200)))

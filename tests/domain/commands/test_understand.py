@@ -90,3 +90,9 @@ def test_every_flag_is_found_by_every_spelling(engine: str) -> None:
     assert {
         s for s, flag in told.items() if flag is None or s.lstrip("-") not in {x.lstrip("-") for x in flag.spellings}
     } == set()
+
+
+def test_two_names_that_say_two_things_of_one_contradict_each_other() -> None:
+    found = understood("vllm", max_model_len=4096, max_seq_len=8192)
+
+    assert any("context_limit_tokens to 4096 and 8192" in fault.detail for fault in found.wrong)

@@ -2,34 +2,8 @@
 
 import pytest
 
-from service.domain.logs import LogReading, read
-
-VLLM = (
-    "(EngineCore pid={pid}) INFO 01-01 00:00:00 [core.py:1] Initializing a V1 LLM engine (v{version}) with config:"
-    " model='m', dtype=torch.bfloat16, max_seq_len={length}, tensor_parallel_size={ranks}, pipeline_parallel_size=1,"
-    " data_parallel_size=1, quantization=None, enforce_eager=False, seed=0"
-)
-GIB = 1 << 30
-
-
-def core(text: str, pid: int = 1) -> str:
-    return f"(EngineCore pid={pid}) INFO 01-01 00:00:00 [x.py:1] {text}"
-
-
-def worker(rank: int, text: str, pid: int = 0) -> str:
-    return f"(Worker_TP{rank} pid={pid or 100 + rank}) INFO 01-01 00:00:00 [x.py:1] {text}"
-
-
-def start(*lines: str, version: str = "0.19.0", length: int = 8192, ranks: int = 1) -> LogReading:
-    return read([VLLM.format(pid=1, version=version, length=length, ranks=ranks), *lines])
-
-
-def said(reading: LogReading, name: str) -> object:
-    return reading.said[name].value if name in reading.said else None
-
-
-def reasons(reading: LogReading, name: str) -> str:
-    return "; ".join(each.reason for each in reading.left_out if name in each.what)
+from service.domain.logs import read
+from tests.domain.logs.vllm_lines import GIB, VLLM, core, reasons, said, start, worker
 
 
 def test_a_lone_engine_is_its_only_rank() -> None:
@@ -150,40 +124,15 @@ def test_a_cache_where_nothing_was_left_is_of_no_engine_that_is_known() -> None:
     assert (reading.refusal, reading.said) == (None, {})
 
 
-def test_what_the_engine_chose_takes_the_place_of_the_length_it_began_with() -> None:
-    reading = start(
-        core("Available KV cache memory: 2.00 GiB"),
-        core("Auto-fit max_model_len: reduced from 8192 to 4096 to fit in available GPU memory (2.00 GiB available)"),
-        core("Maximum concurrency for 4,096 tokens per request: 1.00x"),
+def test_an_engine_that_gives_up_for_two_reasons_is_two() -> None:
+    no_room = core("ValueError: No available memory for the cache blocks. Try increasing it.")
+    no_memory = core(
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of"
+        " 23.53 GiB of which 1.20 GiB is free."
     )
 
-    assert said(reading, "context_limit_tokens") == 4096
-    assert reading.said["context_limit_tokens"].line == 3
-
-
-def test_a_length_that_fits_whole_is_the_one_it_began_with() -> None:
-    fits = core("Auto-fit max_model_len: full model context length 8192 fits in available GPU memory")
-
-    assert said(start(fits), "context_limit_tokens") == 8192
-
-
-def test_what_a_worker_says_before_it_has_its_name_is_its_own() -> None:
-    lines = [
-        *("(Worker pid={}) INFO 01-01 00:00:00 [x.py:1] Model loading took {} GiB memory and 1.0 seconds",) * 2,
-        *(worker(rank, "Available KV cache memory: 2.00 GiB", pid=50 + rank) for rank in range(2)),
-    ]
-    reading = start(lines[0].format(50, 5.0), lines[1].format(51, 6.0), *lines[2:], ranks=2)
-
-    assert {rank.worker: sorted(rank.said) for rank in reading.ranks} == {
-        name: ["kv_cache_bytes", "weight_bytes"] for name in ("Worker_TP0", "Worker_TP1")
-    }
-
-
-def test_two_names_with_one_number_leave_what_was_said_before_to_nobody() -> None:
-    unnamed = "(Worker pid=50) INFO 01-01 00:00:00 [x.py:1] Model loading took 5.0 GiB memory and 1.0 seconds"
-    reading = start(unnamed, *(worker(rank, "Available KV cache memory: 2.00 GiB", pid=50) for rank in range(2)))
-
-    assert said(reading, "weight_bytes") is None
+    assert start(no_memory).refusal is not None
+    assert start(no_memory, no_room).refusal is None
 
 
 def test_an_engine_started_for_another_length_is_another_engine() -> None:
@@ -271,6 +220,13 @@ def test_more_values_than_are_kept_apart_are_left_out() -> None:
     reading = read(lines)
 
     assert any("More values" in warning for warning in reading.warnings)
+
+
+def test_two_spellings_of_a_context_are_of_two_releases() -> None:
+    old, new = "llama_new_context_with_model: n_ctx      = 4096", "llama_context: n_ctx         = 4096"
+    reading = read([old, new, "llama_new_context_with_model: n_batch    = 512"])
+
+    assert any("mixed" in warning for warning in reading.warnings)
 
 
 def test_a_log_of_broken_lines_alone_lists_a_part_of_them() -> None:
