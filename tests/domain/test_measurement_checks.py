@@ -29,8 +29,8 @@ class Altered:
         return CATALOG.format(name, pointer)
 
     def gpu(self, name: str, pointer: str = "/gpu") -> Gpu:
-        found: Any = CATALOG.gpu(name, pointer)
-        return replace(found, **self._figures)
+        figures: Any = self._figures
+        return replace(CATALOG.gpu(name, pointer), **figures)
 
 
 def by(catalog: Any, measured: dict[str, Any]) -> Judgement:  # noqa: ANN401  # any that looks up
