@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from service.domain import observations
 from service.domain.measurement import Lookups, Verdict, judge
 from service.domain.observations import observe
 from service.domain.row_commands import spelled_out, without_command
@@ -28,6 +29,18 @@ def test_a_command_says_all_that_fields_say() -> None:
     assert judge(by_command, NOW, Lookups(catalog())) == judge(by_fields, NOW, Lookups(catalog()))
     assert judge(by_command, NOW, Lookups(catalog())).model_id == MODEL
     assert observe(by_command, catalog()) == observe(by_fields, catalog())
+
+
+def test_a_command_that_rows_share_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(observations, "spelled_out", lambda row, by: read.append(row["id"]) or spelled_out(row, by))
+    memo: observations.Memo = {}
+    shared, other = commanded(COMMAND), commanded(f"{COMMAND} --max-num-seqs 128")
+
+    found = [observe(row, catalog(), memo) for row in (shared, {**shared, "id": "another"}, other)]
+
+    assert len(read) == 2
+    assert found[0] == found[1] == observe(shared, catalog())
 
 
 def test_fields_beside_a_command_go_with_it() -> None:

@@ -1,0 +1,31 @@
+"""Layouts that a model cannot be split into, and what is offered instead."""
+
+import pytest
+
+from service.domain.errors import ValidationError
+from service.domain.parallel import Layout, check_layout
+from tests.domain.conftest import Ask, Shelf
+
+MIXTRAL = "mixtral-8x7b-instruct-v0.1"
+
+
+def test_experts_are_not_spread_over_more_ranks_than_there_are(shelf: Shelf) -> None:
+    architecture = shelf.model(MIXTRAL).architecture
+    check_layout(Layout(8, expert=True), architecture)
+    check_layout(Layout(16), architecture)
+
+    with pytest.raises(ValidationError, match="8 experts cannot be spread over 16 ranks") as caught:
+        check_layout(Layout(16, expert=True), architecture)
+
+    assert [fault.pointer for fault in caught.value.faults] == ["/expert_parallel"]
+
+
+def test_a_shortage_offers_no_ranks_that_the_experts_cannot_be_spread_over(ask_fit: Ask) -> None:
+    """With nothing narrower left to ask, 32 ranks hold the batch where they slice the 8 experts."""
+    tight = {"weight_dtype": "int4", "kv_dtype": "int4", "memory_bytes": 8 * 10**9, "batch_size": 22}
+    asked = {"model": MIXTRAL, "engine": "none", "context_tokens": 32_768, "tensor_parallel": 8, **tight}
+
+    sliced, spread = (ask_fit(**asked, expert_parallel=spread)["shortage"] for spread in (False, True))
+
+    assert sliced["nearest_change"] == {"tensor_parallel": 32}
+    assert spread["nearest_change"] is None
