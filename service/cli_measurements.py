@@ -56,10 +56,15 @@ def _learn(opened: sessionmaker[Session]) -> bool:
 
 def _settled(opened: sessionmaker[Session]) -> tuple[Snapshot, bool]:
     """The catalog of now, after rows were judged by it for a while; whether all are."""
+    from service.storage.calibrations import newest_revisions
+    from service.storage.database import read_session
     from service.storage.measurement_settling import mark, settle_some
     from service.storage.snapshot import SnapshotKeeper
     from service.storage.trust_decisions import settle_decisions
 
+    with read_session(opened) as session:
+        # What keeps the catalog notes why it cannot be read; who runs a command is told instead.
+        newest_revisions(session.connection())
     keeper = SnapshotKeeper(opened)
     keeper.refresh()
     catalog = keeper.current()

@@ -7,7 +7,7 @@ from typing import Any
 from flask import Response
 from sqlalchemy import Row
 
-from service.api.list_filters import after, cut, folded_names, foreign_cursor, page_limit
+from service.api.list_filters import after, cut, folded_names, page_limit, row_number
 from service.api.listed import in_pages, listed
 from service.api.rest import Blueprint
 from service.api.schemas.calibrations import (
@@ -134,6 +134,4 @@ def _after_value(asked: Asked) -> tuple[str, str, int] | None:
     if key is None:
         return None
     quantity, name, revision = key
-    if not revision.isdecimal():
-        raise foreign_cursor()
-    return quantity, name, int(revision)
+    return quantity, name, row_number(revision)

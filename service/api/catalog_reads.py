@@ -130,7 +130,7 @@ def _past(asked: Asked, key: tuple[CatalogKind, str], catalog: Snapshot) -> Tabl
     if not states:
         found(catalog, *key)
     more = make_cursor(request.path, asked, str(states[limit - 1].revision)) if len(states) > limit else None
-    rows = [_state_row(state, before) for state, before in zip(states, [*states[1:], None], strict=True)]
+    rows = [_state_row(state, before) for state, before in zip(states, [*states, None][1:], strict=True)]
     return Table(_HISTORY_COLUMNS, rows[:limit], {"next_cursor": more, "catalog_revision": catalog.revision})
 
 

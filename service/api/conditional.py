@@ -42,9 +42,9 @@ def matches(if_none_match: str | None, tag: str, *, exists: bool = True) -> bool
     return exists if given.star_tag else given.contains_weak(tag.strip('"'))
 
 
-def not_modified(tag: str) -> Response:
+def not_modified(tag: str, cache: str = CACHE_CONTROL) -> Response:
     """304 with what a 200 would have said about the answer."""
-    return CompleteResponse(status=304, headers=[("ETag", tag), ("Cache-Control", CACHE_CONTROL)])
+    return CompleteResponse(status=304, headers=[("ETag", tag), ("Cache-Control", cache)])
 
 
 def _digest(content: bytes) -> str:

@@ -6,7 +6,7 @@ import structlog
 from flask import Response
 from sqlalchemy import Connection, Engine, text
 
-from service.api.replies import NO_STORE, document, encode
+from service.api.replies import NO_STORE, document, encode, failed_document
 from service.api.rest import Blueprint
 from service.api.schemas.health import LIVENESS, READINESS
 from service.api.services import Services, services, snapshot
@@ -37,9 +37,8 @@ def readyz() -> Response:
     """Checks the database within a second, its schema and the catalog."""
     checks = [*_database_checks(services()), _catalog_check()]
     ready = all(check["status"] == "ok" for check in checks)
-    response = document(encode({"status": "ready" if ready else "unready", "checks": checks}) + "\n", cache=NO_STORE)
-    response.status_code = response.status_code if ready else 503
-    return response
+    told = encode({"status": "ready" if ready else "unready", "checks": checks}) + "\n"
+    return document(told, cache=NO_STORE) if ready else failed_document(told, 503)
 
 
 def _database_checks(having: Services) -> list[Check]:

@@ -14,6 +14,8 @@ from service.storage.uploads import folded
 Found = TypeVar("Found")
 
 _SEPARATOR = "\n"
+# What fits 64 bits whatever the digits are.
+_MOST_DIGITS = 18
 
 
 def folded_names(asked: Sequence[str] | None) -> list[str] | None:
@@ -36,9 +38,17 @@ def after(asked: Asked, parts: int) -> tuple[str, ...] | None:
     if not key:
         return None
     found = tuple(key.split(_SEPARATOR))
-    if len(found) != parts:
+    # Whoever reads the source can make a cursor, and PostgreSQL compares with no text that holds a NUL.
+    if len(found) != parts or "\0" in key:
         raise foreign_cursor()
     return found
+
+
+def row_number(text: str) -> int:
+    """The number in a cursor's key; raises ValidationError for what no database counts up to."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS):
+        raise foreign_cursor()
+    return int(text)
 
 
 def cut(

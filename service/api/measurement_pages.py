@@ -8,9 +8,11 @@ from uuid import UUID
 
 from sqlalchemy.exc import OperationalError
 
-from service.api.list_filters import after, cursor_after, cut, folded_names, foreign_cursor, page_limit
+from service.api.list_filters import after, cursor_after, cut, folded_names, foreign_cursor, page_limit, row_number
 from service.api.measurement_intake import store
 from service.api.schemas.closed import Asked
+from service.api.schemas.fields import MisreadError, Moment
+from service.api.schemas.measurement_fields import Uuid
 from service.api.schemas.measurements import MEASUREMENT_COLUMNS, PROBE_COLUMNS
 from service.api.services import services, snapshot
 from service.api.tables import Table
@@ -35,6 +37,8 @@ _ROWS_JUDGED, _ROWS_AT_ONCE = 5000, 250
 
 Shown = dict[str, Any]
 
+_read_moment, _read_uuid = Moment().read, Uuid().read
+
 
 def measurement_document(measurement_id: UUID) -> Shown | None:
     """One measurement as it is answered; None where there is none of that id."""
@@ -54,8 +58,7 @@ def measurements_page(asked: Asked) -> Table:
 
 def probes_page(asked: Asked) -> Table:
     """The page that was asked for."""
-    key = after(asked, 1)
-    found = find_probes(services().sessions, UUID(key[0]) if key else None, page_limit(asked) + 1)
+    found = find_probes(services().sessions, _after_probe(asked), page_limit(asked) + 1)
     page, cursor = cut(asked, found, lambda probe: [str(probe.probe_id)])
     distrusted = snapshot().distrust.senders
     shown = [_probe(probe, distrusted.get((Sender.PROBE, str(probe.probe_id)))) for probe in page]
@@ -192,6 +195,14 @@ def _after(asked: Asked) -> tuple[datetime, int] | None:
     if key is None:
         return None
     try:
-        return datetime.fromisoformat(key[0]), int(key[1])
-    except ValueError:
+        return datetime.fromisoformat(_read_moment(key[0])), row_number(key[1])
+    except MisreadError:
+        raise foreign_cursor() from None
+
+
+def _after_probe(asked: Asked) -> UUID | None:
+    key = after(asked, 1)
+    try:
+        return UUID(_read_uuid(key[0])) if key else None
+    except MisreadError:
         raise foreign_cursor() from None

@@ -68,8 +68,15 @@ def document(content: str, content_type: str = JSON_TYPE, *, cache: str = condit
     body = content.encode()
     tag = conditional.body_tag(body)
     if conditional.matches(request.environ.get("HTTP_IF_NONE_MATCH"), tag):
-        return conditional.not_modified(tag)
+        return conditional.not_modified(tag, cache)
     return _response(body, tag, content_type, cache)
+
+
+def failed_document(content: str, status: int) -> Response:
+    """A GET's text that says what is wrong: no client has it already, whatever its tags are."""
+    response = _response(content.encode(), cache=NO_STORE)
+    response.status_code = status
+    return response
 
 
 def written(answer: Answer) -> bytes:

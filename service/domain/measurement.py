@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from service.domain.question import Catalog
     from service.domain.trust import Distrust
 
-RULES = 5
+RULES = 6
 """Counts up when the checks change: what was stored before is then judged again."""
 
 CPU = "cpu"

@@ -189,6 +189,8 @@ def _engine_capacity(bench: Bench) -> str | None:
     wrong = above("The sum of the parts", total - offloaded, bench.memory_limit, bench.gpu)
     tokens, pool = values.get("kv_capacity_tokens"), values.get("kv_cache_bytes")
     wrong = wrong or (_tiny_pool(bench, pool) if pool else None)
+    if pool and tokens == 0:
+        wrong = wrong or "kv_capacity_tokens 0 contradicts kv_cache_bytes: such a cache holds some."
     if wrong or not tokens or not _is_plain(bench):
         return wrong
     if not pool:
@@ -291,10 +293,13 @@ def _fullest(loads: tuple[RankLoad, ...]) -> list[RankLoad]:
 
 
 def _timed_share(bench: Bench, model: Model) -> float:
-    """The share of the layers that was timed, halved where layers differ and nobody said which ones these were."""
+    """The share of the layers that was timed, halved where layers differ and nobody said which ones these were.
+
+    More than the model has are copies, which are read and multiplied with as often.
+    """
     layers = model.architecture.layers
     timed: int | None = bench.values.get("layers_timed")
-    if timed is None or timed >= layers:
+    if timed is None or timed == layers:
         return 1.0
     differ = bool(model.architecture.experts[0]) or len(model.architecture.caches) > 1
     return timed / layers / (2 if differ else 1)

@@ -24,6 +24,8 @@ UNITS = (
     (1024**2, "a unit of 1,024²"),
     (1024**3, "a unit of 1,024³"),
 )
+# Below the first three digits say "1 times", from the second on nobody counts hundredths.
+_JUST_ABOVE, _WHOLE = 1.005, 100
 _MATMUL_TYPES = {
     "bfloat16": "bf16",
     "float16": "fp16",
@@ -117,7 +119,8 @@ def above(name: str, value: float, limit: float, gpu: Gpu, what: str = "can hold
         return None
     ratio = value / limit
     unit = next((f": {words}?" for factor, words in UNITS if 0.5 <= ratio / factor <= 1.1), ".")  # noqa: PLR2004
-    return f"{name} is {ratio:.3g} times what {gpu.id} {what}{unit}"
+    beyond = "just above" if ratio < _JUST_ABOVE else f"{ratio:,.{0 if ratio >= _WHOLE else 2}f} times"
+    return f"{name} is {beyond} what {gpu.id} {what}{unit}"
 
 
 def small_unit(name: str, value: float, expected: float, window: Window) -> str | None:

@@ -220,7 +220,7 @@ def _decode_step(row: Compared) -> tuple[Scope, Found] | None:
         return None
     modelled = step.seconds
     architecture, timed = question.scenario.model.architecture, row.values.get("layers_timed")
-    if timed is not None and timed < architecture.layers:
+    if timed is not None and timed != architecture.layers:
         if architecture.experts[0] or len(architecture.caches) > 1:
             return None
         modelled *= timed / architecture.layers * _layers_share(flow)

@@ -31,6 +31,22 @@ def test_a_process_that_answers_is_alive(client_with: Callable[..., "FlaskClient
     assert (response.status_code, response.get_json()) == (200, {"status": "alive"})
 
 
+def test_what_is_missing_is_said_whatever_tags_the_client_has(client_with: Callable[..., "FlaskClient"]) -> None:
+    response = client_with(EmptyKeeper()).get("/readyz", headers={"If-None-Match": "*"})
+
+    assert (response.status_code, response.get_json()["status"]) == (503, "unready")
+    assert "ETag" not in response.headers
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz"])
+def test_nobody_stores_that_a_service_was_well(client: "FlaskClient", path: str) -> None:
+    first = client.get(path)
+    again = client.get(path, headers={"If-None-Match": first.headers["ETag"]})
+
+    assert (first.headers["Cache-Control"], again.headers["Cache-Control"]) == ("no-store", "no-store")
+    assert (first.status_code, again.status_code) == (200, 304)
+
+
 def test_a_service_with_everything_is_ready(client: "FlaskClient") -> None:
     assert failed(client) == []
     assert client.get("/readyz").get_json()["status"] == "ready"

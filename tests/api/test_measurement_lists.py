@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 
+from service.api.paging import make_cursor
 from tests.api.asking import problem
 from tests.api.desk import bearer, card
 from tests.api.probing import PROBE, Lab, impossible_row, new_lab, row, unmatched_row
@@ -62,6 +63,26 @@ def test_a_filter_that_cannot_be_is_refused(lab: Lab, query: str, pointer: str) 
     found = problem(lab.client.get(f"/measurements?{query}"), 422, "validation-error")
 
     assert found["errors"][0]["pointer"] == pointer
+
+
+@pytest.mark.parametrize(
+    "path, key",
+    [
+        ("/measurements", "2026-11-30T12:00:00+00:00\n9223372036854775808"),
+        ("/measurements", "2026-11-30T12:00:00+00:00\n1_0"),
+        ("/measurements", "2026-11-30T12:00:00\n1"),
+        ("/measurements", "0001-01-01T00:00:00+14:00\n1"),
+        ("/measurements", "2026-11-30T12:00:00+00:00"),
+        ("/probes", "7"),
+        ("/calibrations", "reserve\nkey\n9223372036854775808"),
+        ("/calibrations", "re\0serve\nkey\n1"),
+        ("/accuracy", "\0\n\n\n\n"),
+    ],
+)
+def test_a_cursor_that_somebody_made_up_is_refused(lab: Lab, path: str, key: str) -> None:
+    response = lab.client.get(path, query_string={"cursor": make_cursor(path, {}, key)})
+
+    assert problem(response, 422, "validation-error")["errors"][0]["pointer"] == "/cursor"
 
 
 def test_pages_hold_each_row_once_also_where_times_are_equal(lab: Lab) -> None:

@@ -275,7 +275,24 @@ def test_a_row_that_is_not_valid_is_named_by_pointer(lab: Lab, change: dict[str,
         "HF_TOKEN=secret vllm serve m",
         'docker run -e "OPENAI_API_KEY=secret" vllm/vllm-openai:v0.19.0 --model m',
         "docker run --env=HF_TOKEN=secret vllm/vllm-openai:v0.19.0 --model m",
+        'HF_TOKEN="secret" vllm serve m',
+        "export VLLM_API_KEY='secret'; vllm serve m",
+        "hf_token=secret vllm serve m",
+        "PGPASSWORD=secret vllm serve m",
+        "AWS_ACCESS_KEY_ID=secret vllm serve m",
+        "vllm serve m --apikey secret",
+        "llama-server -hft secret -m m",
+        """vllm serve m --kv-transfer-config '{"kv_connector_extra_config": {"api_key": "secret"}}'""",
+        """curl -H 'Authorization: Basic secret' ; vllm serve m""",
+        "vllm serve m --header 'Bearer secret-of-mine'",
         "vllm serve hf_abcdefghijklmnopqrstuvwxyz",
+        "vllm serve ghp_abcdefghijklmnopqrstuvwxyz",
+        "vllm serve sk-proj-abcdefghijklmnopqrst",
+        "vllm serve nvapi-abcdefghijklmnopqrst",
+        "vllm serve eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0",
+        "CUDA_VISIBLE_DEVICES=GPU-3b241101-e2bb-4255-8caf-4136c566a962 vllm serve m",
+        """vllm serve m --kv-transfer-config '{"kv_ip":"node7"}'""",
+        "srun --nodelist=node[1-2] vllm serve m",
         "vllm serve m --host gpu17.corp.internal",
         "vllm serve m --host=gpu17 --port 8000",
         "vllm serve m --data-parallel-address 10.1.2.3",
@@ -304,6 +321,8 @@ def test_a_command_that_would_tell_everybody_a_secret_or_a_machine_is_not_kept(l
         "docker run --gpus all --ipc=host --network host -e HF_TOKEN vllm/vllm-openai:v0.19.0 --model llama-2-7b",
         "python -m sglang.launch_server --model-path llama-2-7b --dist-init-addr 127.0.0.1:5000 --nnodes 1",
         "llama-server -hf owner/llama-2-7b:Q4_K_M -c 8192 --host :: --no-host",
+        "vllm serve llama-2-7b --allow-credentials --override-kv tokenizer.ggml.eos_token=int:3",
+        """HF_TOKEN="" vllm serve llama-2-7b --kv-transfer-config '{"kv_ip":"127.0.0.1"}'""",
         "uvx vllm@latest serve Qwen/Qwen3-8B",
         "uvx vllm@0.19.0 serve Qwen/Qwen3-8B",
     ],
@@ -345,6 +364,32 @@ def test_what_is_private_is_not_kept_however_deep_in_a_config_it_stands(lab: Lab
         "more": [{}, 1],
     }
     assert lab.counts(sent) == {"duplicate": 1}
+
+
+def test_what_a_config_calls_a_secret_is_not_kept_whatever_it_looks_like(lab: Lab) -> None:
+    shape = {"model_type": "llama", "bos_token": "<s>", "pad_token_id": 0, "image_token_index": 32000}
+    secrets = {"api_key": "abc", "hf_token": "abc", "token": "abc", "more": {"password": "abc"}, "/home/jo/abc": 1}
+    sent = row(setup={"config": {**shape, **secrets, "trained_by": "jo@abc", "served_on": "10.1.2.3"}})
+    lab.upload(sent)
+
+    found = lab.client.get(f"/measurements/{sent['id']}").get_json()
+
+    assert found["setup"]["config"] == {**shape, "more": {}}
+
+
+@pytest.mark.parametrize("name", ["api_key", "hf_token", "password"])
+def test_no_value_is_called_a_secret(lab: Lab, name: str) -> None:
+    (item,) = lab.upload(row(values={"bytes_per_second": 1, name: "abc"})).get_json()["items"]
+
+    assert [error["pointer"] for error in item["errors"]] == [f"/values/{name}"]
+
+
+def test_no_device_is_told_from_all_others(lab: Lab) -> None:
+    name = "NVIDIA H100 80GB HBM3 (UUID: GPU-3b241101-e2bb-4255-8caf-4136c566a962)"
+
+    (item,) = lab.upload(row(gpu={"name": name})).get_json()["items"]
+
+    assert [error["pointer"] for error in item["errors"]] == ["/gpu/name"]
 
 
 @pytest.mark.parametrize("place", [("gpu", "name"), ("software", "runtime"), ("setup", "model"), ("values", "note")])

@@ -197,12 +197,17 @@ def test_a_database_that_cannot_be_used_is_one_line(
     assert complaint in result.output
 
 
+@pytest.mark.parametrize(
+    "command", ["catalog load", "measurements learn", "measurements blank-commands", "measurements thin --days 1"]
+)
 def test_a_database_without_tables_says_how_to_make_them(
-    run: Run, empty_database_url: str, folder: CatalogFolder
+    run: Run, empty_database_url: str, folder: CatalogFolder, command: str
 ) -> None:
-    result = run(empty_database_url, "catalog", "load", "--folder", folder.path)
+    arguments = [*command.split(), *(["--folder", folder.path] if command.startswith("catalog") else [])]
 
-    assert result.exit_code == 2
+    result = run(empty_database_url, *arguments)
+
+    assert (result.exit_code, len(result.output.splitlines())) == (2, 1)
     assert result.output.rstrip().endswith("Has it been migrated? Run: kvquote-server db upgrade")
 
 

@@ -36,6 +36,31 @@ def test_more_memory_than_the_box_or_the_whole_is_quarantined(values: dict[str, 
     assert verdict("device_memory", values) is Verdict.QUARANTINED
 
 
+@pytest.mark.parametrize(
+    "total, words",
+    [
+        (int(80 * 2**30 * 1.011), "is just above what"),
+        (3 * TOTAL, "is 2.94 times what"),
+        (10**15, "is 11,526 times what"),
+    ],
+)
+def test_how_far_a_figure_is_beyond_what_can_be_is_said_in_plain_numbers(total: int, words: str) -> None:
+    assert words in (judged(row("device_memory", {"total_bytes": total})).detail or "")
+
+
+def test_a_cache_that_takes_memory_holds_tokens() -> None:
+    assert verdict("engine_capacity", {"kv_capacity_tokens": 0, "kv_cache_bytes": 2**34}, LLAMA) is Verdict.QUARANTINED
+    assert verdict("engine_capacity", {"kv_capacity_tokens": 0, "kv_cache_bytes": 0}, LLAMA) is Verdict.ACCEPTED
+
+
+def test_copies_of_layers_beyond_those_of_the_model_take_their_time_too() -> None:
+    setup = {**LLAMA, "batch_size": 1, "context_tokens": 1024}
+
+    assert verdict("decode_step", {"seconds": 0.0045, "layers_timed": 32}, setup) is Verdict.ACCEPTED
+    assert verdict("decode_step", {"seconds": 0.0045, "layers_timed": 64}, setup) is Verdict.QUARANTINED
+    assert verdict("decode_step", {"seconds": 0.0090, "layers_timed": 64}, setup) is Verdict.ACCEPTED
+
+
 def test_the_number_on_the_box_may_be_read_as_gib_and_a_percent() -> None:
     assert verdict("device_memory", {"total_bytes": int(80 * 2**30 * 1.01)}) is Verdict.ACCEPTED
     assert verdict("device_memory", {"total_bytes": int(80 * 2**30 * 1.01) + 1}) is Verdict.QUARANTINED

@@ -82,6 +82,13 @@ def test_some_layers_of_a_model_of_equal_ones_stand_for_all() -> None:
     assert told(part, Quantity.STEP) == pytest.approx(told(whole, Quantity.STEP), abs=0.15)
 
 
+def test_copies_of_layers_beyond_those_of_the_model_are_no_slow_step() -> None:
+    whole, copies = step_row(1, 0.016), step_row(1, 0.032)
+    copies["values"]["layers_timed"] = 2 * SHELF.model(MODEL).architecture.layers
+
+    assert told(copies, Quantity.STEP) == pytest.approx(told(whole, Quantity.STEP), abs=0.15)
+
+
 @pytest.mark.parametrize(
     "row",
     [

@@ -18,7 +18,7 @@ from service.api.schemas.fields import (
 )
 from service.api.schemas.question import TrafficQuestion
 from service.domain.errors import nearest
-from service.domain.private_words import holds_secret, is_place, private_in_command
+from service.domain.private_words import holds_secret, is_place, names_device, names_secret, private_in_command
 
 MOST_SAMPLES = 200
 _EXACT = limits.MAX_EXACT_INTEGER
@@ -50,6 +50,8 @@ class Word(Name):
             raise MisreadError("looks like a path or an address, which is not kept")
         if holds_secret(text):
             raise MisreadError("looks like a key, a token or a password, which is not kept")
+        if names_device(text):
+            raise MisreadError("holds the id of one card, which is not kept")
         return text
 
 
@@ -192,7 +194,7 @@ class SetupConfig(AskedField):
 
 def _public(config: Mapping[str, object]) -> dict[str, object]:
     """The same without what would tell whose it is; shapes are numbers and short words, which stay."""
-    kept = {name: inner for name, inner in config.items() if name != "_name_or_path" and not _is_private(inner)}
+    kept = {name: inner for name, inner in config.items() if not (_is_private_name(name) or _is_private(inner))}
     return {name: _public_inside(inner) for name, inner in kept.items()}
 
 
@@ -204,8 +206,12 @@ def _public_inside(value: object) -> object:
     return value
 
 
+def _is_private_name(name: str) -> bool:
+    return name == "_name_or_path" or names_secret(name) or _is_private(name)
+
+
 def _is_private(value: object) -> bool:
-    return isinstance(value, str) and (is_place(value) or holds_secret(value))
+    return isinstance(value, str) and private_in_command(value) is not None
 
 
 def nullable(described: Properties) -> Properties:

@@ -47,6 +47,7 @@ from service.api.schemas.measurement_fields import (
 from service.api.schemas.question import TrafficQuestion
 from service.domain.errors import Fault
 from service.domain.measurement import KINDS
+from service.domain.private_words import names_secret
 
 _EXACT = limits.MAX_EXACT_INTEGER
 _KEPT_ENTRIES, _KEPT_LEVELS = 64, 3
@@ -251,8 +252,10 @@ def _insufficient(kind: str, values: Mapping[str, Any]) -> list[Fault]:
 
 def _kept(name: str, value: object, level: int) -> object:
     """A value that this release has no name for, as it came: numbers, flags, short texts, and lists and objects."""
-    if not 0 < len(name) <= limits.POINTER_CHARACTERS or _names_machine(name.lower()) or not name.isprintable():
-        raise MisreadError("is not a name for a value: it is long, unreadable or names a machine")
+    if not 0 < len(name) <= limits.POINTER_CHARACTERS or not name.isprintable():
+        raise MisreadError("is not a name for a value: it is long or unreadable")
+    if _names_machine(name.lower()) or names_secret(name):
+        raise MisreadError("is not a name for a value: it names a machine or a secret")
     if value is None or type(value) is bool:
         return value
     if type(value) is str:
