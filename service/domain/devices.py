@@ -204,7 +204,10 @@ def _catalog_memory(gpu: Gpu, basis: str, seen: Learned | None) -> tuple[int, st
         memory = (gpu.visible_bytes or gpu.advertised_bytes) + whole(seen.estimate)
         return memory, f"visible memory of {gpu.name} as {seen.probes} probes saw it = {memory:,} bytes", "calibrated"
     if basis == "visible" and gpu.visible_bytes is None:
-        raise NotSupported(Fault("/memory_basis", f"The catalog does not know the visible memory of {gpu.id}."))
+        detail = (
+            f"The catalog does not know the visible memory of {gpu.id}: give memory_bytes, or memory_basis advertised."
+        )
+        raise NotSupported(Fault("/memory_basis", detail))
     visible = basis == "visible"
     memory = gpu.visible_bytes if visible and gpu.visible_bytes else gpu.advertised_bytes
     box = f"{memory / (1 << 30):.2f} GiB, {gpu.visible_source}" if visible else f"{memory / 1e9:g} GB"

@@ -48,16 +48,19 @@ def stage_layers(layers: int, stages: int) -> tuple[range, ...]:
     return tuple(range(start, start + size) for start, size in zip(starts, sizes, strict=True))
 
 
-def check_layout(layout: Layout, architecture: Architecture) -> None:
-    """Raise ValidationError where the model cannot be split so, saying which counts work."""
+def check_layout(layout: Layout, architecture: Architecture, counted_by: str | None = None) -> None:
+    """Raise ValidationError where the model cannot be split so, saying which counts work.
+
+    `counted_by` is the name that ranks are counted by where neither a tensor- nor a pipeline-parallel size was given.
+    """
     faults = []
     if layout.tensor > 1 and not divides(layout.tensor, architecture, expert=layout.expert):
         works = ", ".join(map(str, tensor_counts(architecture, expert=layout.expert)))
         detail = f"{_heads(architecture)} cannot be split over {layout.tensor} ranks; these counts work: {works}."
-        faults.append(Fault("/tensor_parallel", detail))
+        faults.append(Fault(f"/{counted_by or 'tensor_parallel'}", detail))
     if layout.pipeline > architecture.layers:
         detail = f"{architecture.layers} layers cannot fill {layout.pipeline} pipeline stages."
-        faults.append(Fault("/pipeline_parallel", detail))
+        faults.append(Fault(f"/{counted_by or 'pipeline_parallel'}", detail))
     if layout.expert and not architecture.experts[0]:
         faults.append(Fault("/expert_parallel", "The model has no routed experts to spread."))
     elif layout.expert and layout.tensor > architecture.experts[0]:

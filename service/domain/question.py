@@ -160,7 +160,7 @@ def _resolved(
     assumptions += model.architecture.assumptions
     warnings = list(model.architecture.warnings)
     layout = _layout(echo, engine, assumptions)
-    check_layout(layout, model.architecture)
+    check_layout(layout, model.architecture, _counted_by(asked))
     defaults = engine.release_defaults(asked)
     weights, cache = _formats(echo, named, gpu, engine, catalog)
     context, limit, prefix = _lengths(echo, model)
@@ -284,6 +284,12 @@ def _layout(echo: Echo, engine: Engine, assumptions: list[str]) -> Layout:
         detail = f"{said} not tensor x pipeline x data parallel = {tensor} x {pipeline} x {data} = {product}."
         raise ValidationError(Fault(f"/{name}", detail))
     return ONE_GPU if product == 1 and not expert else Layout(tensor, pipeline, data, expert)
+
+
+def _counted_by(asked: Mapping[str, Any]) -> str | None:
+    """The name that says over how many devices to spread, where no size of a layout does."""
+    names = ("gpu_count", "gpus", "gpus_memory_bytes", "tensor_split")
+    return next((n for n in names if n in asked), None) if _SIZES.isdisjoint(asked) else None
 
 
 def _formats(

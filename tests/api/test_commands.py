@@ -39,6 +39,22 @@ def test_it_works(client: "FlaskClient", path: str) -> None:
 
 
 @pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python -m sglang.launch_server --model-path meta-llama/Llama-3.1-8B-Instruct",
+        "trtllm-serve meta-llama/Llama-3.1-8B-Instruct",
+        "llama-server -m Llama-3.1-8B-Instruct-Q8_0.gguf -c 8192",
+    ],
+)
+def test_the_command_of_every_engine_is_repeated(client: "FlaskClient", path: str, command: str) -> None:
+    answer = client.post(path, json={"command": command, "gpu": "h100-sxm-80gb"}).get_json()
+
+    assert answer["question"]["command"] == command
+    assert answer["taken"]["command"] == "request"
+
+
+@pytest.mark.parametrize("path", PATHS)
 def test_a_line_and_its_words_get_the_same_answer_by_either_method(client: "FlaskClient", path: str) -> None:
     answers = [
         client.get(path, query_string=QUESTION),

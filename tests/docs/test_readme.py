@@ -42,9 +42,17 @@ def test_every_make_target_that_is_named_exists() -> None:
     assert set(re.findall(r"[`$] ?make ([a-z]+)\b", README)) <= targets
 
 
-@pytest.mark.parametrize("path", re.findall(r"\]\(((?!http)[\w/.-]+)\)|`(service/[\w/.]+\.py)`", README))
+@pytest.mark.parametrize(
+    "path", re.findall(r"\]\(((?!http)[\w/.-]+)\)|`((?:service|clients|catalog|tests)/[\w/.-]+)`", README)
+)
 def test_every_file_that_is_named_exists(path: tuple[str, str]) -> None:
     assert (ROOT / (path[0] or path[1])).exists()
+
+
+@pytest.mark.parametrize("module", sorted(set(re.findall(r"python -m (tests[\w.]+)", README + CLIENTS))))
+def test_every_module_that_is_run_exists(module: str) -> None:
+    path = ROOT / module.replace(".", "/")
+    assert path.with_suffix(".py").exists() or (path / "__main__.py").exists()
 
 
 def test_the_example_comes_out_as_printed(client: FlaskClient) -> None:

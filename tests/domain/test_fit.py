@@ -338,3 +338,21 @@ def test_everything_that_is_missing_is_named_at_once(ask_fit: Ask) -> None:
 def test_a_limit_alone_asks_about_sequences_of_that_length(ask_fit: Ask) -> None:
     question = ask_fit(model="llama-2-7b", gpu="a100-sxm-80gb", context_limit_tokens=1024)["question"]
     assert (question["context_tokens"], question["context_limit_tokens"]) == (1024, 1024)
+
+
+@pytest.mark.parametrize(
+    "given, pointer",
+    [
+        ({"gpu": "a100-sxm-80gb", "gpu_count": 3}, "/gpu_count"),
+        ({"gpus": ["a100-sxm-80gb"] * 3}, "/gpus"),
+        ({"gpu": "a100-sxm-80gb", "tensor_parallel": 3, "gpu_count": 3}, "/tensor_parallel"),
+        ({"gpu": "a100-sxm-80gb", "engine": "llama.cpp", "tensor_split": [1] * 40}, "/tensor_split"),
+        ({"gpus_memory_bytes": [10**11] * 40, "engine": "llama.cpp"}, "/gpus_memory_bytes"),
+    ],
+)
+def test_a_layout_that_cannot_be_is_refused_at_the_name_that_says_so(
+    ask_fit: Ask, given: dict[str, Any], pointer: str
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        ask_fit(model="llama-2-7b", context_tokens=4096, **given)
+    assert [fault.pointer for fault in caught.value.faults] == [pointer]

@@ -170,6 +170,23 @@ def test_the_longest_context_takes_the_buffer_for_it_along(ask_fit: Ask, backend
     assert ask_fit(**question | {"context_tokens": 1024})["max_context_tokens"] >= longest
 
 
+@pytest.mark.parametrize("given", [{}, {"kv_cache_bytes": 10**9}])
+def test_what_is_missing_for_the_longest_sequence_of_every_slot_is_said(ask_fit: Ask, given: dict[str, int]) -> None:
+    question = CARD | {"context_tokens": 2048, "context_limit_tokens": 8192, "parallel_slots": 20} | given
+    short = ask_fit(**question)["shortage"]
+    assert short["constraint"] == "context_limit"
+    assert short["missing_bytes"] == short["needed_bytes"] - short["available_bytes"] > 0
+
+
+def test_the_longest_sequence_of_a_given_cache_is_that_of_every_slot(ask_fit: Ask) -> None:
+    question = CARD | {"context_tokens": 64, "parallel_slots": 20, "kv_cache_bytes": 10**9}
+    short = ask_fit(**question, context_limit_tokens=8192)["shortage"]
+    longest = short["max_context_tokens"]
+    assert short["nearest_change"] == {"context_limit_tokens": longest}
+    assert ask_fit(**question, context_limit_tokens=longest)["fits"] is True
+    assert ask_fit(**question, context_limit_tokens=longest + 1)["fits"] is False
+
+
 def test_every_asked_slot_must_hold_the_longest_sequence(ask_fit: Ask) -> None:
     question = CARD | {"context_tokens": 2048, "context_limit_tokens": 8192}
     assert ask_fit(**question, parallel_slots=9)["fits"] is True
@@ -309,3 +326,9 @@ def test_more_memory_never_gives_fewer_sequences(question: dict[str, Any], more:
     answer, larger = (ask(question | {"memory_bytes": (1 << 35) + extra}) for extra in (0, more))
     if answer and larger:
         assert larger["max_sequences"] >= answer["max_sequences"]
+
+
+def test_a_model_without_attention_is_refused_for_what_it_is(ask_fit: Ask) -> None:
+    with pytest.raises(NotSupported, match=r"no layer of mamba-2\.8b attends") as caught:
+        ask_fit(**CARD | {"model": "mamba-2.8b"})
+    assert [fault.pointer for fault in caught.value.faults] == ["/engine"]

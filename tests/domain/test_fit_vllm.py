@@ -115,6 +115,16 @@ def test_utilization_above_what_is_free_does_not_start(ask_fit: Ask) -> None:
     assert answer["binding"]["constraint"] == "free_memory"
 
 
+def test_what_is_missing_is_what_utilization_asks_for_of_memory_that_others_hold(ask_fit: Ask) -> None:
+    question = {"model": "llama-2-7b", "engine": "vllm", "memory_bytes": 10**11, "memory_utilization": 0.9}
+    question |= {"context_tokens": 4096}
+    short = ask_fit(**question, memory_used_by_others_bytes=3 * 10**10)["shortage"]
+    assert (short["constraint"], short["needed_bytes"]) == ("free_memory", 9 * 10**10)
+    assert (short["available_bytes"], short["missing_bytes"]) == (7 * 10**10, 2 * 10**10)
+    others = 3 * 10**10 - short["missing_bytes"]
+    assert ask_fit(**question, memory_used_by_others_bytes=others)["fits"] is True
+
+
 def test_traffic_asks_the_same_engine(ask_traffic: Ask) -> None:
     answer = ask_traffic(**H100)
     assert answer["batch_size"] == 55

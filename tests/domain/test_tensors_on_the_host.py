@@ -82,9 +82,9 @@ def test_what_matches_nothing_changes_nothing(ask_fit: Ask) -> None:
 @pytest.mark.parametrize(
     "model,pattern,said",
     [
-        ("qwen3-30b-a3b", ".*", "matches blk.0.attn_gate.weight too"),
+        ("qwen3-30b-a3b", ".*", "matches blk.0.attn_output.weight too"),
         ("qwen3-30b-a3b", "^output", "matches output.weight too"),
-        ("qwen3-30b-a3b", r"blk\.1\.", "matches blk.1.attn_gate.weight too"),
+        ("qwen3-30b-a3b", r"blk\.1\.", "matches blk.1.attn_output.weight too"),
         ("qwen3-30b-a3b", "attn_k", "matches blk.0.attn_k.weight too"),
         ("gpt-oss-20b", r"\.ffn_.*", "matches blk.0.ffn_gate_inp.weight too"),
         ("phi-3-mini-4k-instruct", "ffn_up", "matches blk.0.ffn_up.weight too"),

@@ -180,7 +180,9 @@ def _least_batch(found: Understood, default: int) -> None:
     if batch is None:
         return
     spelling = found.said_by.pop("_batch")
-    if batch < found.settings.get("max_batched_tokens", default):
+    if batch < 1:
+        found.fail(f"{spelling} must be at least 1, not {batch}.")
+    elif batch < found.settings.get("max_batched_tokens", default):
         found.said_by.pop("max_batched_tokens", None)
         found.settings["max_batched_tokens"], found.said_by["max_batched_tokens"] = batch, spelling
     else:

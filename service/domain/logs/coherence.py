@@ -28,14 +28,13 @@ def _two_processes(start: Start) -> str:
 
 def _out_of_order(start: Start) -> str:
     """Whether a process says what comes later before what comes earlier."""
-    for label in {label for _, label in start.marks}:
+    marks: dict[str, list[tuple[str, int]]] = {}
+    for (mark, label), line in start.marks.items():
+        marks.setdefault(label, []).append((mark, line))
+    for said in marks.values():
         latest = 0
         for step in start.grammar.order:
-            lines = [
-                line
-                for (mark, by), line in start.marks.items()
-                if by == label and any(mark.startswith(s) for s in step)
-            ]
+            lines = [line for mark, line in said if any(mark.startswith(s) for s in step)]
             if lines and min(lines) < latest:
                 return f"line {min(lines):,} comes behind what an engine prints later"
             latest = max([latest, *lines])

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from service.domain.logs import LogReading, read
+from service.domain.logs import LogReading, read, read_text
 
 GIB = 1 << 30
 
@@ -62,6 +62,21 @@ class TestCarriers:
         piece = json.dumps({"log": "x" * 16384, "stream": "stdout"})
 
         assert read([piece] * 200).lines == 200
+
+    def test_lines_whose_ends_a_shipper_took_off_are_lines(self) -> None:
+        texts = ["INFO before", self.TEXT, "", "INFO after"]
+        lines = [json.dumps({"stream": "stdout", "log": text}) for text in texts]
+
+        assert said(read(lines), "kv_cache_bytes") == 2 * GIB
+        assert read_text(["\n".join(lines)]) == read([f"{line}\n" for line in lines])
+
+    def test_a_short_piece_is_the_rest_of_a_long_one_whose_end_a_shipper_took_off(self) -> None:
+        text = "non-default args: {'x': '" + "x" * 16384 + "', 'max_model_len': 4096}"
+        texts = ["INFO before", "INFO more", text[:16384], text[16384:], "INFO after"]
+
+        reading = read([json.dumps({"stream": "stdout", "log": text}) for text in texts])
+
+        assert said(reading, "context_limit_tokens") == 4096
 
     def test_streams_without_end_are_not_kept(self) -> None:
         lines = [f"2025-07-12T06:00:10.123456789Z {stream} P {'x' * 9000}" for stream in ("stdout", "stderr")]

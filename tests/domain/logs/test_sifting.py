@@ -92,3 +92,28 @@ def test_a_mebibyte_of_what_says_nothing_takes_a_fraction_of_a_second(name: str)
 
     # A microsecond for each line would be a second; 0.05 s on a quiet machine.
     assert min(seconds() for _ in range(3)) < 0.3
+
+
+def test_pieces_that_a_shipper_took_the_ends_off_take_no_longer_than_lines() -> None:
+    stripped = json.dumps({"log": "INFO 12-01 gpu_memory", "stream": "stdout"}) + "\n"
+    ended = json.dumps({"log": "INFO 12-01 gpu_memory\n", "stream": "stdout"}) + "\n"
+    count = MEBIBYTE // len(stripped)
+
+    def seconds(line: str) -> float:
+        started = time.process_time()
+        read_text(pieces(line * count, 1 << 16))
+        return time.process_time() - started
+
+    assert min(map(seconds, [ended] * 3)) * 10 > min(map(seconds, [stripped] * 3))
+
+
+def test_many_processes_take_no_longer_each_than_few() -> None:
+    line = "(Worker_TP{0} pid={0}) INFO 12-01 10:00:00 [gpu_worker.py:1] Available KV cache memory: 10.0 GiB\n"
+
+    def seconds(count: int) -> float:
+        text = "".join(line.format(rank) for rank in range(count))
+        started = time.process_time()
+        read_text([text])
+        return time.process_time() - started
+
+    assert min(seconds(6000) for _ in range(2)) < 12 * min(seconds(1000) for _ in range(3))

@@ -142,8 +142,10 @@ def longest(setting: Setting, rules: Rules, found: Held, slots: int) -> int | No
     steps of cells.
     """
     first = found.longest
-    if first is None or not all(_buffer(rank) for rank in found.ranks):
-        return first
+    if first is None:
+        return None
+    if not all(_buffer(rank) for rank in found.ranks):
+        return first if slots == 1 else _most(lambda tokens: _holds(found, slots, tokens), first // slots)
     where, step = placed(setting, rules), rules.cells.pad
 
     def fits(steps: int) -> bool:
@@ -164,6 +166,11 @@ def _most(fits: Callable[[int], bool], guess: int) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
+
+
+def _holds(found: Held, slots: int, tokens: int) -> bool:
+    """Whether every device holds so many streams of a length, beside nothing that grows with it."""
+    return not tokens or all(rank.pool.needed(slots, tokens) <= rank.pool_bytes for rank in found.ranks)
 
 
 def _fits(setting: Setting, rules: Rules, rank: Rank, where: Placement, slots: int) -> bool:

@@ -105,10 +105,9 @@ class CellPool(Pool):
             low, high = (middle, high) if fits else (low, middle)
         return streams * low * step
 
-    def holds_limit(self, pool_bytes: int, limit_tokens: int) -> bool:
-        """Whether the longest sequence fits, in every stream where slots have streams of their own."""
-        sequences = 1 if self.layout.unified else self.layout.slots
-        return self.needed(sequences, limit_tokens) <= pool_bytes
+    def limit_needed(self, limit_tokens: int) -> int:
+        """The longest sequence, in every stream where slots have streams of their own."""
+        return self.needed(1 if self.layout.unified else self.layout.slots, limit_tokens)
 
     def allocated(self, pool_bytes: int) -> int:
         """All cells that fit."""

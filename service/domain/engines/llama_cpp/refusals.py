@@ -45,6 +45,9 @@ def _check_caches(setting: Setting, rules: Rules) -> None:
         what = "compressed attention" if compressed else f"{odd[0]} cache"
         detail = f"How llama.cpp keeps the {what} of {setting.scenario.model.name} is not described yet."
         raise NotSupported(Fault("/engine", detail, ("none",)))
+    if all(spec.kind is CacheKind.RECURRENT for spec in specs):
+        detail = f"llama.cpp counts cells of attention, and no layer of {setting.scenario.model.name} attends."
+        raise NotSupported(Fault("/engine", detail, ("none", "vllm")))
 
 
 def _check_weights(setting: Setting, rules: Rules) -> None:

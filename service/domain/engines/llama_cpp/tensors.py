@@ -96,15 +96,16 @@ def _matched(architecture: Architecture, texts: Sequence[str]) -> frozenset[str]
     for at, text in enumerate(texts):
         with _refusing(text, at):
             matched = read_pattern(text).matched(names)
-            beyond = min(matched - followed, key=_weights_first, default=None)
+            beyond = min(matched - followed, key=_likely_first, default=None)
             if beyond is not None:
                 raise PatternError(f"matches {beyond} too, and only MLPs and experts are followed to the host")
             found |= matched
     return frozenset(found)
 
 
-def _weights_first(name: str) -> tuple[bool, str]:
-    return not name.endswith(".weight"), name
+def _likely_first(name: str) -> tuple[bool, bool, str]:
+    """What nearly every model has before what few have."""
+    return not name.endswith(".weight"), ".attn_output." not in name, name
 
 
 def _others(architecture: Architecture) -> Iterator[str]:

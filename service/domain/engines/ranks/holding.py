@@ -73,7 +73,8 @@ class RanksHolding(Holding):
                 echo.values[name], echo.taken[name] = value, source
         learned = self.held.rank.correction.probes
         echo.take("reserve_bytes", self.held.rank.reserve_bytes, "calibrated" if learned else "modelled")
-        for name in echo.values.keys() - self.question.engine.takes - echo.asked.keys():
+        # A command is no name of an engine, and `asked` has what it set in its place.
+        for name in echo.values.keys() - self.question.engine.takes - echo.asked.keys() - {"command"}:
             echo.values[name] = None
 
     @property
@@ -150,9 +151,11 @@ class RanksHolding(Holding):
         return max(0, self.held.needed(self.held.sequences + 1) - rank.pool_bytes) + rank.over_bytes
 
     def shortage_bytes(self, sequences: int) -> tuple[int, int]:
-        """Of the limiting rank, or of a cache whose size the question fixed."""
+        """Of the limiting rank, or of a cache whose size the question fixed; at least what the engine starts with."""
         rank, budget = self.held.rank, self.budget
         cache = self.held.needed(sequences)
+        if self.held.terms.needs_limit:
+            cache = max(cache, rank.pool.limit_needed(self.setting.scenario.limit_tokens))
         if budget.pool_bytes is not None and not rank.over_bytes:
             return cache, budget.pool_bytes
         needed = rank.load.weight_bytes + rank.reserve_bytes + max(cache, budget.pool_bytes or 0)

@@ -41,9 +41,13 @@ class Pool(ABC):
         """Blocks of the pool; None where the engine counts in tokens."""
         return None if self.blocks_of is None else self.tokens(pool_bytes) // self.blocks_of
 
+    def limit_needed(self, limit_tokens: int) -> int:
+        """The smallest cache that the engine would start with for sequences of that length, where it insists on one."""
+        return self.needed(1, limit_tokens)
+
     def holds_limit(self, pool_bytes: int, limit_tokens: int) -> bool:
         """Whether the engine would start for sequences of that length, where it insists on one."""
-        return self.sequences(pool_bytes, limit_tokens) > 0
+        return self.limit_needed(limit_tokens) <= pool_bytes
 
     @abstractmethod
     def longest(self, pool_bytes: int, at_most: int) -> int | None:

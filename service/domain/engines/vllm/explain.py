@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from service.domain.engines.vllm.capacity import requested_bytes
@@ -65,6 +66,14 @@ def constraint(held: Held) -> str:
     if held.sequences and not held.starts:
         return "context_limit"
     return "sequence_limit" if held.sequences >= held.batch.sequences else "kv_cache"
+
+
+def free_memory(held: Held) -> tuple[int, int] | None:
+    """What utilization asks for and what is free of it, where the release refuses to start for that; None otherwise."""
+    if not held.refusals or held.refusals[0].constraint != "free_memory":
+        return None
+    memory = held.memory
+    return math.ceil(memory.memory_bytes * memory.utilization), max(0, memory.memory_bytes - memory.others_bytes)
 
 
 def available_bytes(held: Held) -> int:

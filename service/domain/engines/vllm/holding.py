@@ -110,7 +110,10 @@ class VllmHolding(Holding):
         return max(0, missing) * held.rank.block_bytes + held.rank.over_bytes
 
     def shortage_bytes(self, sequences: int) -> tuple[int, int]:
-        """On the limiting rank, for weights, reserve and cache."""
+        """On the limiting rank, for weights, reserve and cache, or what utilization asks for of memory that is free."""
+        asked = explain.free_memory(self.held)
+        if asked is not None:
+            return asked
         return explain.needed_bytes(self.held, sequences), explain.available_bytes(self.held)
 
     def interval(self) -> dict[str, Any]:
