@@ -62,11 +62,12 @@ def _step(part: object) -> str:
 def _told(error: ValidationError) -> Iterator[tuple[str, str]]:
     """An error as it is answered; names that do not belong one by one, each with the one that was perhaps meant."""
     place = json_pointer(error)
-    if error.validator != "additionalProperties" or error.validator_value is not False:
+    given = error.instance
+    if error.validator != "additionalProperties" or not isinstance(given, Mapping):
         yield place, error.message[:_LONGEST_DETAIL]
         return
     known = error.schema.get("properties", {}) if isinstance(error.schema, Mapping) else {}
-    for name in error.instance:
+    for name in given:
         if name not in known:
             near = nearest(name[:_LONGEST_NAME], known)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
