@@ -7,8 +7,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from service.domain.echo import NAMES as QUESTION_NAMES
+from service.domain.engines.ranks.holding import RanksHolding
 from service.domain.engines.sglang.capacity import pool_bytes
 from service.domain.errors import QuoteError, ValidationError
+from service.domain.holding import hold
 from service.domain.log_devices import compared
 from service.domain.log_question import implied
 from service.domain.logs import NAMES
@@ -80,7 +82,7 @@ def log_answer(reading: LogReading, given: Mapping[str, Any], catalog: Catalog) 
         "taken": _taken(asked, given, quote),
         "quote": quote,
         "unquoted": unquoted,
-        "comparison": _comparison(reading, said, asked, quote),
+        "comparison": _comparison(reading, said, asked, quote, catalog),
         "counts": _counts(reading, quote),
         "left_out": [each._asdict() for each in reading.left_out],
         "warnings": [
@@ -168,7 +170,11 @@ def _place(said: Said) -> dict[str, Any]:
 
 
 def _comparison(
-    reading: LogReading, figures: Mapping[str, Said], asked: Mapping[str, Any], quote: Mapping[str, Any] | None
+    reading: LogReading,
+    figures: Mapping[str, Said],
+    asked: Mapping[str, Any],
+    quote: Mapping[str, Any] | None,
+    catalog: Catalog,
 ) -> list[dict[str, Any]]:
     rows = []
     if quote is not None:
@@ -177,17 +183,25 @@ def _comparison(
             said = next((figures[each] for each in saying if each in figures), None)
             found = [parts[each] for each in quoted if each in parts]
             if name == "kv_cache" and reading.engine in _ALLOCATES_WHAT_IS_ASKED:
-                found = _asked_cache(reading, quote)
+                found = _asked_cache(reading, asked, quote, catalog)
             if said is not None and found:
                 rows.append(_row(name, said, _value(said), sum(found)))
     return rows + _by_rule(reading, asked, quote)
 
 
-def _asked_cache(reading: LogReading, quote: Mapping[str, Any]) -> list[int]:
-    """The cache of as many sequences as the log's tokens are, for an engine that takes no more than it is asked for."""
+def _asked_cache(
+    reading: LogReading, asked: Mapping[str, Any], quote: Mapping[str, Any], catalog: Catalog
+) -> list[int]:
+    """The cache of as many sequences as the log's tokens are, for an engine that takes no more than it is asked for.
+
+    Windows are kept for each of them, with one pass beside them, and states are no part of it.
+    """
     tokens = _value(reading.said.get("kv_capacity_tokens"))
     length = quote["question"]["context_limit_tokens"]
-    return [] if tokens is None or tokens < length else [quote["rank"]["kv_bytes_per_sequence"] * (tokens // length)]
+    held = hold(resolve(asked, catalog))
+    if tokens is None or tokens < length or not isinstance(held, RanksHolding):
+        return []
+    return [held.held.rank.pool.needed(tokens // length, length)]
 
 
 def _by_rule(reading: LogReading, asked: Mapping[str, Any], quote: Mapping[str, Any] | None) -> list[dict[str, Any]]:

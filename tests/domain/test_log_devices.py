@@ -30,6 +30,7 @@ def test_the_quoted_device_is_compared() -> None:
         "kv_cache": ("CUDA1", own["said"]["kv_cache_bytes"]),
     }
     assert abs(part(found, "weights")["relative"]) < 0.02
+    assert part(found, "kv_cache")["difference_bytes"] == 0
     assert found["said"]["weight_bytes"] is None
     assert {each["reason"] for each in found["left_out"]} == {"each of the 2 devices has its own; see what each says"}
 
