@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from service.domain.logs import read
 from tests.domain.test_log_answer import BY_NAME, LLAMA, TWO_CARDS, Cards, answer, part
 
 A6000S = BY_NAME["llama.cpp-b6500-windows-two-gpus"].text
@@ -79,3 +80,12 @@ def test_cards_in_another_order_are_not_compared() -> None:
 
     assert "in another order" in not_compared(answer(Cards(), TWO_CARDS, model=LLAMA, gpus=cards))[0]
     assert compared(answer(Cards(), TWO_CARDS, model=LLAMA, gpus=cards[::-1])) != {}
+
+
+def test_a_device_is_not_the_chosen_one_where_another_may_have_been_lost() -> None:
+    kept = "".join(line for line in A6000S.splitlines(keepends=True) if "CUDA1" not in line)
+
+    reading = read(kept.splitlines(keepends=True))
+
+    assert len(reading.devices) == 1
+    assert {"free_before_bytes", "weight_bytes", "activation_bytes"} & set(reading.said) == set()

@@ -223,9 +223,12 @@ def _one_only(start: Start, names: dict[str, list[Heard]], name: str) -> None:
 
 
 def _alone(start: Start, process: Process) -> bool:
-    """Whether a device is the only one: found, or chosen among several and heard of until it computes."""
+    """Whether a device is the only one: found, or chosen among several.
+
+    Of several the chosen one holds, with the host, all of the cache; else lines of another may be lost.
+    """
     counts = {heard.value for _, heard in start.values("gpu_count")}
-    chosen = len(_devices(start)) == 1 and "activation_bytes" in start.heard.get(process, {})
+    chosen = len(_devices(start)) == 1 and {"kv_cache_bytes", "activation_bytes"} <= start.heard[process].keys()
     return is_device(process.label) and (counts == {1} or chosen)
 
 
