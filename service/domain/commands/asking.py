@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from service.domain.commands.agreement import check_agreement
 from service.domain.commands.meaning import POINTER, Meaning, Understood, merged
-from service.domain.commands.models import found_model, own_format, settle_weights
+from service.domain.commands.models import found_model, settle_weights
 from service.domain.commands.placing import with_chosen
 from service.domain.commands.programs import Started, started
-from service.domain.commands.repositories import check_file, file_format, put_file_format
+from service.domain.commands.repositories import agrees, check_file, file_format, file_type, put_file_format
 from service.domain.commands.settling import check_devices, settle
 from service.domain.engines.plain import PlainEngine
 from service.domain.errors import Fault, NotSupported, QuoteError, ValidationError
@@ -228,14 +228,16 @@ class _Hearing:
             return self._described() if {"_dtype", "_quantization"} & found.settings.keys() else None
         if given is not None:
             named = catalog.named_model(given)
-            self._check_same(repository, named, given)
+            kind = file_type(repository) if kind is None else kind
+            self._check_same(repository, kind, named, given)
         else:
             found.check()
             assert repository is not None  # noqa: S101  # refused before
             name, named = found_model(repository, catalog, found.notes)
             found.put("model", name, "the model")
         put_file_format(found, kind, named, catalog, beside=self.beside.get("weight_dtype"))
-        check_file(found, repository, named, beside=self.beside.get("weight_dtype"))
+        if kind is None:
+            check_file(found, repository, named, beside=self.beside.get("weight_dtype"))
         return named
 
     def _described(self) -> NamedModel:
@@ -243,16 +245,19 @@ class _Hearing:
         config, assume = self.beside["config"], self.beside.get("assume") == "decoder"
         return NamedModel(from_config(config, assume_decoder=assume))
 
-    def _check_same(self, word: str | None, named: NamedModel, given: str) -> None:
-        """A name that the catalog knows must lead to the model given beside it; whatever else is taken for it."""
+    def _check_same(self, word: str | None, kind: str | None, named: NamedModel, given: str) -> None:
+        """A name that the catalog knows must lead to the model given beside it; whatever else is taken for it.
+
+        `kind` is the type of the file, where that is told apart from the name.
+        """
         if word is None:
             return
+        other: NamedModel | None = None
         try:
             _, other = found_model(word, self.catalog, [])
         except QuoteError:
             self.found.notes.append(f"{word[:_SHOWN]} of the command is taken for {given}, the model beside it")
-            return
-        if other.model.id != named.model.id or own_format(other) != own_format(named):
+        if (other and other.model.id != named.model.id) or not agrees(kind, other, named, self.catalog):
             detail = f"The command serves {word[:_SHOWN]}, and model is {given}."
             self.found.wrong += [Fault("/model", detail), Fault(POINTER, detail)]
 
