@@ -45,9 +45,14 @@ def _plain_file(word: str) -> tuple[str, str | None]:
     return (f"{word[: found.start()]}.gguf", found[1].casefold()) if found else (word, None)
 
 
+def is_file(word: str | None) -> bool:
+    """Whether a model's word is a GGUF file by its name."""
+    return word is not None and word.casefold().endswith(_GGUF)
+
+
 def file_type(word: str | None) -> str | None:
     """The type that the name of a GGUF file ends in; None for what is no such file, or says none."""
-    if word is None or not word.casefold().endswith(_GGUF):
+    if word is None or not is_file(word):
         return None
     return _type_of(None, word[: -len(_GGUF)].replace("\\", "/")) or None
 
@@ -67,7 +72,7 @@ def agrees(kind: str | None, other: NamedModel | None, named: NamedModel, catalo
 
 def check_file(found: Understood, word: str | None, named: NamedModel, *, beside: str | None) -> None:
     """Refuse a file whose name says no type: it may be a quarter of the size that its model is published in."""
-    if word is None or not word.casefold().endswith(_GGUF) or "weight_dtype" in found.settings or beside:
+    if word is None or not is_file(word) or "weight_dtype" in found.settings or beside:
         return
     if named.weight_dtype is None and named.model.checkpoint_format in PLAIN_TYPES:
         detail = f"{word[-_SHOWN:]!r} says no file type, such as Q4_K_M: give weight_dtype beside the command."
