@@ -39,6 +39,8 @@ _WITHOUT_RELEASES = frozenset({"llama.cpp"})
 _NOT_OF_THE_ENGINE = frozenset({"model_tag", "subparser", "dispatch_function", "max_seq_len", "device_config"})
 """Names of printed lists that are no flags: how the command was started, and what stands elsewhere too."""
 
+_DECIMALS = frozenset({"memory_utilization"})
+"""Names that need not be whole numbers."""
 _SHOWN = 8
 
 
@@ -84,8 +86,10 @@ def implied(reading: LogReading, given: Mapping[str, Any], catalog: Catalog) -> 
 def _is_within(name: str, value: object) -> bool:
     """Whether a question may have the value: what a log says goes through no schema."""
     span = SPANS.get(name)
-    if span is None or not isinstance(value, (int, float)):
+    if span is None or isinstance(value, list):
         return True
+    if type(value) is not int and (type(value) is not float or name not in _DECIMALS):
+        return False
     return (span.least < value if span.above_least else span.least <= value) and value <= span.greatest
 
 
