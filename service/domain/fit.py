@@ -52,11 +52,6 @@ class Capacity(NamedTuple):
     limit: Held
 
     @property
-    def load(self) -> RankLoad:
-        """The limiting rank."""
-        return self.context.load
-
-    @property
     def sequences(self) -> int:
         """Sequences of the context."""
         return self.context.sequences

@@ -59,10 +59,6 @@ class Mix:
     base: str
     rules: tuple[MixRule, ...]
 
-    def formats(self) -> frozenset[str]:
-        """The formats that it may lead to, but for what rows fall back to."""
-        return frozenset({self.base, *(rule.format for rule in self.rules)})
-
 
 @dataclass(frozen=True, slots=True)
 class Shape:

@@ -328,7 +328,7 @@ def _impossible(row: Mapping[str, Any], received_at: datetime, standing: Standin
         # A layout that the model cannot have.
         return error.detail
     except ArithmeticError:
-        return "The config's shapes cannot be computed with."
+        return "What its device lists or its config says cannot be computed with."
 
 
 def _contradictory(row: Mapping[str, Any], gpu: Gpu, lookups: Lookups) -> str | None:

@@ -132,6 +132,32 @@ def test_of_a_prediction_layers_experts_those_touched_are_read(ask_traffic: Ask,
     assert many - one == pytest.approx(248 * 3 * 2048 * 7168, rel=0.01)
 
 
+def test_a_prediction_layer_that_the_config_does_not_describe_is_as_an_average_one(ask_traffic: Ask) -> None:
+    """Moonlight: of 27 layers 26 have experts, of which a lone sequence visits 6 of 64."""
+    hidden, vocabulary, layers = 2048, 163_840, 27
+    attention = hidden * 16 * 192 + hidden * 576 + 512 + 512 * 16 * 256 + 16 * 128 * hidden
+    always = layers * (attention + 2 * hidden) + 3 * hidden * 11_264 + 26 * (3 * hidden * 2816 + 64 * hidden + 64)
+    visited = 6 * 3 * hidden * 1408
+    asked = {**LLAMA, "model": "moonlight-16b-a3b-instruct", "batch_size": 1, "speculative_method": "mtp"}
+
+    said = ask_traffic(**asked)["speculation"]
+
+    assert said["draft_passes"] == 1
+    expected = 2 * (always / layers + 2 * hidden**2 + visited + vocabulary * hidden)
+    assert said["weight_traffic_bytes"] == pytest.approx(expected, rel=1e-3)
+
+
+def test_a_prediction_layer_of_a_model_without_experts_is_as_an_average_one(ask_traffic: Ask, shelf: Shelf) -> None:
+    architecture = shelf.model("nvidia-nemotron-nano-9b-v2").architecture
+    hidden, head = architecture.hidden_size, architecture.vocabulary_size * architecture.hidden_size
+    asked = {**LLAMA, "model": "nvidia-nemotron-nano-9b-v2", "batch_size": 1, "speculative_method": "mtp"}
+
+    said = ask_traffic(**asked)["speculation"]
+
+    layer = (architecture.parameters - 2 * head - hidden) / architecture.layers
+    assert said["weight_traffic_bytes"] == pytest.approx(2 * (layer + 2 * hidden**2 + head), rel=1e-6)
+
+
 def test_sglang_counts_the_token_that_is_no_guess(ask_traffic: Ask) -> None:
     said = ask_traffic(**EAGLE | {"engine": "sglang", "speculative_tokens": 4})["speculation"]
     assert (said["draft_passes"], said["verified_tokens"]) == (3, 4)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from service.domain import measurement_limits
 from service.domain.engines.times import StepPolicy, step_policy
-from service.domain.errors import CatalogFactError, NotSupported
+from service.domain.errors import CatalogFactError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -48,10 +48,8 @@ class PlainEngine:
     step: StepPolicy
     limits: Limits | None = None
 
-    def release_defaults(self, asked: Mapping[str, Any]) -> EngineDefaults:
-        """The same whatever is asked; a textbook has no releases."""
-        if asked.get("engine_version") is not None:
-            raise NotSupported.at("/engine_version", "Engine none has no releases.")
+    def release_defaults(self, asked: Mapping[str, Any]) -> EngineDefaults:  # noqa: ARG002  # as other engines
+        """The same whatever is asked; a textbook has no releases, and `takes` none."""
         return EngineDefaults(None, (), self.memory_basis, self.memory_utilization, self.reserve_bytes)
 
     def weight_name(self, asked: str | None, model: Model, gpu: Gpu | None) -> str:  # noqa: ARG002  # as other engines

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import count
 from json import JSONDecodeError, JSONDecoder
 from typing import Final
 
@@ -48,11 +47,13 @@ class Scanner:
         self._expect("[")
         if self._taken("]"):
             return
-        for index in count():
+        index = 0
+        while True:
             yield index
             if self._taken("]"):
                 return
             self._expect(",")
+            index += 1
 
     def place(self) -> tuple[int, str]:
         """How far the text was read, blanks behind it included, and the sign that is next."""

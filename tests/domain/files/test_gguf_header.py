@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from service.domain.files import gguf as reader
 from service.domain.files import read_gguf
 from service.domain.files.gguf import BLOCKS
 from tests.domain.files.written import gguf_file, peak_bytes, pointer_or_none, refusal
@@ -119,6 +120,31 @@ def arrays(depth: int) -> bytes:
 )  # fmt: skip
 def test_a_gguf_header_that_cannot_be_is_refused_where_it_lies(data: bytes, pointer: str) -> None:
     assert gguf_refusal(data) == pointer
+
+
+@pytest.mark.parametrize("alignment", [8, 64])
+def test_tensors_lie_where_the_files_own_alignment_puts_them(alignment: int) -> None:
+    said = pair("general.alignment", 4, struct.pack("<I", alignment))
+
+    def data(offset: int) -> bytes:
+        infos = tensor_info("a", [2]) + tensor_info("b", [8], offset=offset)
+        return gguf_header(tensors=2, pairs=1, rest=said + infos)
+
+    header, tensors = read_gguf(BytesIO(data(alignment)).read, "")
+
+    assert header.alignment == alignment
+    assert [(tensor.name, tensor.bytes) for tensor in tensors] == [("a", 8), ("b", 32)]
+    assert gguf_refusal(data(32)) == "/gguf/tensors/1"
+
+
+def test_many_small_parts_are_no_longer_than_a_header_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = b"".join(pair(f"key.{number}", 4, b"\0" * 4) for number in range(10))
+    data = gguf_header(pairs=10, rest=pairs)
+
+    monkeypatch.setattr(reader, "MOST_HEADER_BYTES", len(data))
+    assert list(read_gguf(BytesIO(data).read, "")[1]) == []
+    monkeypatch.setattr(reader, "MOST_HEADER_BYTES", len(data) - 5)
+    assert gguf_refusal(data) == "/gguf"
 
 
 def test_a_gguf_header_without_end_is_refused() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.domain.files import Tensor, gathered, read_safetensors, read_safetensors_json
+from service.domain.files import Tensor, gathered, index, read_safetensors, read_safetensors_json, safetensors
 from service.domain.files.index import Index, read_index
 from tests.domain.files.written import (
     header,
@@ -116,6 +116,43 @@ def test_a_header_without_its_length_gives_the_same() -> None:
 )
 def test_a_header_that_cannot_be_is_refused_where_it_lies(data: bytes, pointer: str) -> None:
     assert refusal(lambda: read(data)) == pointer
+
+
+def test_what_a_header_says_of_itself_is_no_tensor() -> None:
+    assert read(header({"__metadata__": {"format": "pt"}, "a": A})) == read(header({"a": A}))
+
+
+def test_a_tensor_without_elements_takes_no_place() -> None:
+    nothing = {"dtype": "F16", "shape": [0, 4], "data_offsets": [16, 16]}
+
+    found = read(header({"a": A, "none": nothing, "b": B}))
+
+    assert [(tensor.name, tensor.bytes) for tensor in found] == [("a", 16), ("none", 0), ("b", 4)]
+
+
+def test_more_tensors_than_any_checkpoint_has_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (safetensors, index):
+        monkeypatch.setattr(module, "MOST_TENSORS", 2)
+    small, large = json.dumps(INDEX), json.dumps({**INDEX, "weight_map": dict.fromkeys("abc", "a.safetensors")})
+
+    assert len(read(header({"a": A, "b": B}))) == 2
+    assert refusal(lambda: read(header({"a": A, "b": B, "c": {**B, "data_offsets": [20, 24]}}))) == "/header"
+    assert read_index(small.encode(), 2, "").tensors == 2
+    assert refusal(lambda: read_index(large.encode(), 2, "")) == "/weight_map"
+
+
+def test_more_bytes_than_any_checkpoint_has_are_refused() -> None:
+    half = Tensor("a", "F16", 2**51, 2**52)
+
+    assert gathered([half], 1, "", predicts=False).loaded_bytes == 2**52
+    assert refusal(lambda: gathered([half, half], 1, "/header", predicts=False)) == "/header"
+
+
+def test_a_total_may_be_written_with_a_point() -> None:
+    assert read_index(json.dumps({**INDEX, "metadata": {"total_size": 100.0}}).encode(), 2, "").total_bytes == 100
+    assert refusal(lambda: read_index(json.dumps({**INDEX, "metadata": {"total_size": 100.5}}).encode(), 2, "")) == (
+        "/metadata/total_size"
+    )
 
 
 def test_values_without_end_are_refused() -> None:

@@ -108,7 +108,3 @@ class LlamaCppHolding(RanksHolding):
         yield from released(setting)
         if slots_of(setting, self.rules) > 1:
             yield "released", {"parallel_slots": 1}, setting.with_asked(parallel_slots=1)
-
-    def reached_by(self, tensor_parallel: int) -> int:  # noqa: ARG002  # layers are spread and not sliced
-        """Nothing: it has no tensor parallelism."""
-        return 0

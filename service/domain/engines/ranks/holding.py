@@ -219,13 +219,6 @@ class RanksHolding(Holding):
         """Every change that raises the ceiling of the whole deployment, the most first."""
         return levers(self.candidates(catalog), self.hold, ceiling)
 
-    def reached_by(self, tensor_parallel: int) -> int:
-        """The ceiling over more ranks, 0 where the engine would not start."""
-        scenario = self.setting.scenario
-        wider = scenario._replace(layout=replace(scenario.layout, tensor=tensor_parallel))
-        found = self.hold(self.setting._replace(scenario=wider))
-        return found.sequences * wider.layout.data if found.starts else 0
-
 
 def _shift(rank: Rank, way: int) -> Rank:
     less, more = rank.spread()
