@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-RULES: Final = 3
+RULES: Final = 4
 """Counts up when the comparisons or their statistics change: everything is then learned again."""
 
 LEAST_PROBES: Final = 3

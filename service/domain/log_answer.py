@@ -7,8 +7,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from service.domain.echo import NAMES as QUESTION_NAMES
+from service.domain.engines.ranks.holding import RanksHolding
 from service.domain.engines.sglang.capacity import pool_bytes
 from service.domain.errors import QuoteError, ValidationError
+from service.domain.holding import hold
+from service.domain.log_devices import compared
 from service.domain.log_question import implied
 from service.domain.logs import NAMES
 from service.domain.question import resolve
@@ -52,6 +55,8 @@ def log_answer(reading: LogReading, given: Mapping[str, Any], catalog: Catalog) 
     asked, warnings = _asked(found.asked, given, catalog)
     beyond = [fault for fault in found.beyond if fault.pointer[1:] not in given]
     quote, unquoted = _quote(asked, beyond, catalog)
+    cards = "gpus" not in given or _is_same("gpus", found.asked.get("gpus"), given["gpus"], catalog)
+    said, unmatched = compared(reading, quote, as_the_log_has_them=cards)
     return {
         "engine": {"name": reading.engine, "version": reading.version},
         "said": {name: _value(reading.said.get(name)) for name in NAMES},
@@ -77,10 +82,13 @@ def log_answer(reading: LogReading, given: Mapping[str, Any], catalog: Catalog) 
         "taken": _taken(asked, given, quote),
         "quote": quote,
         "unquoted": unquoted,
-        "comparison": _comparison(reading, asked, quote),
+        "comparison": _comparison(reading, said, asked, quote, catalog),
         "counts": _counts(reading, quote),
         "left_out": [each._asdict() for each in reading.left_out],
-        "warnings": [*reading.warnings, *found.warnings, *warnings, *_contradicted(found.asked, given, catalog)],
+        "warnings": [
+            *(*reading.warnings, *found.warnings, *warnings, *_contradicted(found.asked, given, catalog)),
+            *unmatched,
+        ],
         "catalog_revision": catalog.revision,
     }
 
@@ -125,7 +133,7 @@ def _is_same(name: str, said: Any, given: Any, catalog: Catalog) -> bool:  # noq
     except QuoteError:
         # A path, or a name that the catalog does not have, is what is given for it.
         return name in {"model", "gpu", "gpus"}
-    return name == "engine_version" and str(said).removeprefix("v") == str(given).removeprefix("v")
+    return name == "engine_version" and str(said).lstrip("vb") == str(given).casefold().lstrip("vb")
 
 
 def _cards(named: Any, catalog: Catalog) -> list[str]:  # noqa: ANN401  # a name, or several
@@ -161,25 +169,39 @@ def _place(said: Said) -> dict[str, Any]:
     return {"line": said.line, "worker": said.worker, "rounding": said.rounding}
 
 
-def _comparison(reading: LogReading, asked: Mapping[str, Any], quote: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+def _comparison(
+    reading: LogReading,
+    figures: Mapping[str, Said],
+    asked: Mapping[str, Any],
+    quote: Mapping[str, Any] | None,
+    catalog: Catalog,
+) -> list[dict[str, Any]]:
     rows = []
     if quote is not None:
         parts = {part["name"]: part["bytes"] for part in quote["ledger"]["parts"]}
         for name, (saying, quoted) in _PARTS.items():
-            said = next((_value(reading.said[each]) for each in saying if each in reading.said), None)
+            said = next((figures[each] for each in saying if each in figures), None)
             found = [parts[each] for each in quoted if each in parts]
             if name == "kv_cache" and reading.engine in _ALLOCATES_WHAT_IS_ASKED:
-                found = _asked_cache(reading, quote)
+                found = _asked_cache(reading, asked, quote, catalog)
             if said is not None and found:
-                rows.append(_row(name, said, sum(found)))
+                rows.append(_row(name, said, _value(said), sum(found)))
     return rows + _by_rule(reading, asked, quote)
 
 
-def _asked_cache(reading: LogReading, quote: Mapping[str, Any]) -> list[int]:
-    """The cache of as many sequences as the log's tokens are, for an engine that takes no more than it is asked for."""
+def _asked_cache(
+    reading: LogReading, asked: Mapping[str, Any], quote: Mapping[str, Any], catalog: Catalog
+) -> list[int]:
+    """The cache of as many sequences as the log's tokens are, for an engine that takes no more than it is asked for.
+
+    Windows are kept for each of them, with one pass beside them, and states are no part of it.
+    """
     tokens = _value(reading.said.get("kv_capacity_tokens"))
     length = quote["question"]["context_limit_tokens"]
-    return [] if tokens is None or tokens < length else [quote["rank"]["kv_bytes_per_sequence"] * (tokens // length)]
+    held = hold(resolve(asked, catalog))
+    if tokens is None or tokens < length or not isinstance(held, RanksHolding):
+        return []
+    return [held.held.rank.pool.needed(tokens // length, length)]
 
 
 def _by_rule(reading: LogReading, asked: Mapping[str, Any], quote: Mapping[str, Any] | None) -> list[dict[str, Any]]:
@@ -191,16 +213,17 @@ def _by_rule(reading: LogReading, asked: Mapping[str, Any], quote: Mapping[str, 
     if share is None or after is None or (before is None and reading.engine == "sglang"):
         return []
     pool = pool_bytes(before, after, share) if reading.engine == "sglang" else int(after * Fraction(str(share)))
-    cache = _value(reading.said.get("kv_cache_bytes"))
+    cache = reading.said.get("kv_cache_bytes")
     beside = sum(_value(reading.said.get(name)) or 0 for name in ("state_bytes", "draft_cache_bytes"))
-    return [_row("kv_cache_from_free_memory", None if cache is None else cache + beside, pool)]
+    return [_row("kv_cache_from_free_memory", cache, None if cache is None else _value(cache) + beside, pool)]
 
 
-def _row(part: str, said: int | None, quoted: int) -> dict[str, Any]:
+def _row(part: str, said_by: Said | None, said: int | None, quoted: int) -> dict[str, Any]:
     difference = None if said is None else quoted - said
     relative = difference / said if said and difference is not None else None
     return {
         "part": part,
+        "worker": None if said_by is None else said_by.worker,
         "said_bytes": said,
         "quoted_bytes": quoted,
         "difference_bytes": difference,

@@ -30,15 +30,20 @@ _RESOLVED = {
     # The printed number of running requests is a formula's, and changes what the fraction of memory would be.
     "sglang": (*_LAYOUT, "memory_utilization", "max_batched_tokens"),
     "tensorrt-llm": ("memory_utilization", "max_batched_tokens", "max_sequences_limit", "block_tokens", "memory_bytes"),
-    "llama.cpp": ("gpu", "gpu_layers", "parallel_slots"),
+    "llama.cpp": ("gpu", "gpu_layers", "parallel_slots", "attention_backend"),
 }
 """What lines beside the printed settings say of settings, by engine."""
 
 _CONTEXT = ("context_limit_tokens", "concurrency_context_tokens")
-_WITHOUT_RELEASES = frozenset({"llama.cpp"})
+_BUILDS = frozenset({"llama.cpp"})
+"""Engines whose releases are numbered builds."""
+_WITHOUT_HISTORY = frozenset({"0", "1"})
+"""What a build is called that was made of sources without their history, whatever they are."""
 _NOT_OF_THE_ENGINE = frozenset({"model_tag", "subparser", "dispatch_function", "max_seq_len", "device_config"})
 """Names of printed lists that are no flags: how the command was started, and what stands elsewhere too."""
 
+_DECIMALS = frozenset({"memory_utilization"})
+"""Names that need not be whole numbers."""
 _SHOWN = 8
 
 
@@ -54,11 +59,12 @@ def implied(reading: LogReading, given: Mapping[str, Any], catalog: Catalog) -> 
     """What the log asks beside the names that are given; its model and GPU by the names that the log prints."""
     said = {name: value.value for name, value in reading.said.items()}
     asked: dict[str, Any] = {"engine": reading.engine}
-    if reading.version and reading.engine not in _WITHOUT_RELEASES:
-        asked["engine_version"] = reading.version
+    release = _release(reading)
+    if release is not None:
+        asked["engine_version"] = release
     if "model" in said:
         asked["model"] = pointed(str(said["model"])).name
-    warnings: list[str] = []
+    warnings = [] if "engine_version" in given else _of_the_build(reading, release, catalog)
     engine = _engine(reading, catalog)
     if engine is not None and reading.settings:
         asked |= _understood(reading, engine, {**asked, **given}, catalog, warnings)
@@ -81,11 +87,38 @@ def implied(reading: LogReading, given: Mapping[str, Any], catalog: Catalog) -> 
     return Implied(asked, tuple(faults), tuple(warnings))
 
 
+def _release(reading: LogReading) -> str | None:
+    """The release by the name that a question has for it; None where the log does not say one."""
+    if reading.engine not in _BUILDS or reading.version is None:
+        return reading.version
+    return None if reading.version in _WITHOUT_HISTORY else f"b{reading.version}"
+
+
+def _of_the_build(reading: LogReading, release: str | None, catalog: Catalog) -> list[str]:
+    """What to say of a build that nobody knows, or that is older or newer than all whose rules were read."""
+    if reading.engine not in _BUILDS:
+        return []
+    if release is None:
+        said = "does not say its build"
+        if reading.version is not None:
+            said = f"prints build {reading.version}, as sources without their history do"
+        return [f"The log {said}: the newest known is quoted; give engine_version for another."]
+    try:
+        engine: Any = catalog.engine(str(reading.engine))
+        known = min(engine.read) <= int(str(reading.version)) <= engine.newest_build
+        return [] if known else [f"The log is of a build beyond those known: {engine.release(release).note}."]
+    except QuoteError:
+        # The quote is refused for the same reason, and says so.
+        return []
+
+
 def _is_within(name: str, value: object) -> bool:
     """Whether a question may have the value: what a log says goes through no schema."""
     span = SPANS.get(name)
-    if span is None or not isinstance(value, (int, float)):
+    if span is None or isinstance(value, list):
         return True
+    if type(value) is not int and (type(value) is not float or name not in _DECIMALS):
+        return False
     return (span.least < value if span.above_least else span.least <= value) and value <= span.greatest
 
 

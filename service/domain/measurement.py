@@ -30,17 +30,20 @@ if TYPE_CHECKING:
     from service.domain.question import Catalog
     from service.domain.trust import Distrust
 
-RULES = 6
+RULES = 7
 """Counts up when the checks change: what was stored before is then judged again."""
 
 CPU = "cpu"
 """The device of a run without a GPU: kept, never learned from."""
 
 _LONGEST_DETAIL = 200
+_SEVERAL_KINDS = "setup.gpus lists cards of several kinds: what they hold or do together is no figure of one GPU."
 _HOUR_SECONDS = 3600
 _STANDINGS_KEPT = 1024
 _Parts = tuple[object, object, object]
 _WITH_MODEL = frozenset({"kv_allocation", "batch_ceiling", "decode_step", "prefill", "engine_capacity"})
+# What all devices of a setup do; the other kinds are of one device, whatever stands beside it.
+_TOGETHER = _WITH_MODEL | {"all_reduce"}
 # What readers of configs may fail with on a document that nobody checked.
 _UNREADABLE = (QuoteError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError)
 
@@ -270,10 +273,25 @@ def _doubt(
     """What the catalog, or this release, would have to learn first."""
     if row["kind"] not in KINDS:
         return f"There is no kind {row['kind']!r} here yet."
-    for found in (lookups.limits, gpu, model if row["kind"] in _WITH_MODEL else None, *_formats(row, lookups)):
+    cards = _listed(row, lookups)
+    needed = model if row["kind"] in _WITH_MODEL else None
+    for found in (lookups.limits, gpu, needed, *cards, *_formats(row, lookups)):
         if isinstance(found, Doubt):
             return found.detail
-    return None
+    return _SEVERAL_KINDS if _are_mixed(row, lookups) else None
+
+
+def _listed(row: Mapping[str, Any], lookups: Lookups) -> list[Gpu | Doubt]:
+    """The cards that the setup lists one by one."""
+    return [lookups.gpu(name) for name in (row.get("setup") or {}).get("gpus") or ()]
+
+
+def _are_mixed(row: Mapping[str, Any], lookups: Lookups) -> bool:
+    """Whether cards of several kinds did it together; those that are not known here count as one kind."""
+    if row["kind"] not in _TOGETHER:
+        return False
+    cards = _listed(row, lookups)
+    return len({"" if isinstance(card, Doubt) else card.id for card in cards}) > 1
 
 
 def _formats(row: Mapping[str, Any], lookups: Lookups) -> list[NumberFormat | Doubt]:
@@ -292,7 +310,15 @@ def _impossible(row: Mapping[str, Any], received_at: datetime, standing: Standin
         return f"measured_at lies more than {hours:g} hours ahead of the time of arrival."
     gpu, model, heard = standing[:3]
     check = CHECKS.get(row["kind"])
-    if gpu is None or standing.contradiction or check is None or (model is None and row["kind"] in _WITH_MODEL):
+    # What one card could hold or do says nothing of what cards of several kinds do together.
+    unchecked = check is None or _are_mixed(row, lookups)
+    if (
+        gpu is None
+        or standing.contradiction
+        or check is None
+        or unchecked
+        or (model is None and row["kind"] in _WITH_MODEL)
+    ):
         return standing.contradiction
     if heard is not None:
         row = {**row, "setup": heard["setup"], "software": heard["software"]}
@@ -316,6 +342,10 @@ def _contradictory(row: Mapping[str, Any], gpu: Gpu, lookups: Lookups) -> str | 
     asked = setup.get("engine")
     if asked and engine and _spelled_alike(asked) != _spelled_alike(engine):
         return f"setup.engine {asked} contradicts software.engine {engine}."
+    listed = [card for card in _listed(row, lookups) if not isinstance(card, Doubt)]
+    # One that is not known may be this one by a name that the catalog has yet to learn.
+    if listed and len(listed) == len(setup["gpus"]) and gpu.id not in {card.id for card in listed}:
+        return f"setup.gpus does not list {gpu.id}, which gpu.name is."
     other = lookups.gpu(setup["gpu"]) if setup.get("gpu") else gpu
     if isinstance(other, Doubt) or other.id == gpu.id:
         return None

@@ -96,6 +96,7 @@ class Compared:
         version = self.software.get("engine_version") or self.setup.get("engine_version")
         asked |= {"gpu": self.gpu.id, "engine": engine, "calibration": "off", **more}
         asked.pop("engine_version", None)
+        self._count_listed(asked)
         if engine != NO_ENGINE:
             # Of a release that nobody named, the newest one would be taken.
             asked["engine_version"] = _told(version)
@@ -109,6 +110,14 @@ class Compared:
         } & asked.keys():
             raise ValueError("several devices in a layout that nobody told")
         return resolve(asked, self.catalog)
+
+    def _count_listed(self, asked: dict[str, Any]) -> None:
+        """Put how many cards there are in the place of a list of them, which says the same of cards of one kind."""
+        listed = asked.pop("gpus", None) or ()
+        if {self.catalog.gpu(name).id for name in listed} - {self.gpu.id}:
+            raise ValueError("cards of several kinds have no one figure")
+        if listed and asked.setdefault("gpu_count", len(listed)) != len(listed):
+            raise ValueError("gpu_count is not the number of gpus")
 
     def _believed(self, seen: int) -> int:
         """What a process saw of the device, unless that is another device's size."""

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from service.domain.architecture import Architecture
 
 _MAX_LISTED = 16
+# Nobody splits a layer further, and a config may claim heads by the milliard.
+_MOST_RANKS = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,8 @@ def divides(tensor: int, architecture: Architecture, *, expert: bool = False) ->
 
 def tensor_counts(architecture: Architecture, *, expert: bool = False) -> tuple[int, ...]:
     """The tensor-parallel sizes that work, smallest first."""
-    counts = (n for n in range(1, architecture.query_heads + 1) if divides(n, architecture, expert=expert))
+    most = min(architecture.query_heads, _MOST_RANKS)
+    counts = (n for n in range(1, most + 1) if divides(n, architecture, expert=expert))
     return tuple(islice(counts, _MAX_LISTED))
 
 

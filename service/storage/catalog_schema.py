@@ -13,8 +13,10 @@ from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
 from service.domain.catalog import CatalogKind
+from service.domain.errors import nearest
 
 _LONGEST_DETAIL: Final = 200
+_LONGEST_NAME: Final = 64
 
 
 class SchemaMissingError(LookupError):
@@ -36,8 +38,7 @@ class CatalogSchemas:
         """What is wrong with an entry, as pairs of a JSON pointer and a sentence; raises SchemaMissingError."""
         for error in self._validator(kind).iter_errors(facts):
             # Of alternatives none of which holds, the one that came nearest says more than their list.
-            nearest = best_match([error]) or error
-            yield json_pointer(nearest), nearest.message[:_LONGEST_DETAIL]
+            yield from _told(best_match([error]) or error)
 
     def _validator(self, kind: CatalogKind) -> Draft202012Validator:
         if kind not in self._validators:
@@ -51,4 +52,23 @@ class CatalogSchemas:
 
 def json_pointer(error: ValidationError) -> str:
     """Where in the document an error is, as RFC 6901 writes it."""
-    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in error.absolute_path)
+    return "".join(map(_step, error.absolute_path))
+
+
+def _step(part: object) -> str:
+    return f"/{str(part)[:_LONGEST_NAME].replace('~', '~0').replace('/', '~1')}"
+
+
+def _told(error: ValidationError) -> Iterator[tuple[str, str]]:
+    """An error as it is answered; names that do not belong one by one, each with the one that was perhaps meant."""
+    place = json_pointer(error)
+    given = error.instance
+    if error.validator != "additionalProperties" or not isinstance(given, Mapping):
+        yield place, error.message[:_LONGEST_DETAIL]
+        return
+    known = error.schema.get("properties", {}) if isinstance(error.schema, Mapping) else {}
+    for name in given:
+        if name not in known:
+            near = nearest(name[:_LONGEST_NAME], known)
+            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            yield place + _step(name), f"There is no {name[:_LONGEST_NAME]!r} here{hint}."

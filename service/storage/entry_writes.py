@@ -15,8 +15,9 @@ from service.storage.canonical import facts_digest
 from service.storage.catalog import Change, apply_changes, current_revision, lock_catalog, read_entries
 from service.storage.catalog_diff import differences
 from service.storage.database import write_session
-from service.storage.snapshot import Snapshot, parsed
+from service.storage.snapshot import Snapshot
 from service.storage.tokens import Token, note_use
+from service.storage.values import parsed
 
 API_ORIGIN: Final = "api"
 _FIELDS_NAMED: Final = 5

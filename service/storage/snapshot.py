@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from threading import Event, Lock, Thread
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Engine as DatabaseEngine
 from sqlalchemy.orm import Session, sessionmaker
@@ -40,14 +39,14 @@ from service.storage.listing import Listing, page_ids
 from service.storage.names import fold, last_part
 from service.storage.shipped import MEASUREMENTS, shipped_limits
 from service.storage.trust import read_distrust
+from service.storage.values import Value, ValueCache, parsed
 
 if TYPE_CHECKING:
     from service.domain.engines import Engine
 
 _logger: Final = logging.getLogger(__name__)
 
-# Bounds of what a worker keeps beside the entries themselves: values made from entries, and names asked for.
-_VALUES_KEPT: Final = 1024
+# Bound of what a worker keeps of the names that were asked for.
 _NAMES_KEPT: Final = 4096
 _LONGEST_NAME_REPEATED: Final = 64
 _FIRST_WAIT_SECONDS: Final = 0.5
@@ -61,39 +60,6 @@ _WORDS: Final = {CatalogKind.GPU: "GPU", CatalogKind.DTYPE: "number format"}
 
 # Found once, since Python 3.11 calls a function for each: every quote asks for several.
 _MODEL, _GPU, _DTYPE, _ENGINE = CatalogKind.MODEL, CatalogKind.GPU, CatalogKind.DTYPE, CatalogKind.ENGINE
-
-Value = TypeVar("Value")
-
-
-class ValueCache:
-    """Domain values by entry and revision, the longest unused dropped first; one for all snapshots of a process.
-
-    A refresh changes a few entries: the values of the others, and what they remember of their shapes, live on.
-    """
-
-    __slots__ = ("_kept", "_lock", "_values")
-
-    def __init__(self, kept: int = _VALUES_KEPT) -> None:
-        self._kept = kept
-        self._lock = Lock()
-        self._values: dict[tuple[CatalogKind, str, int], Any] = {}
-
-    def get(self, entry: StoredEntry, build: Callable[[Entry], Value]) -> Value:
-        """The value of an entry, built where it is not at hand; what `build` raises is not kept."""
-        key = (entry.kind, entry.id, entry.revision)
-        with self._lock:
-            value = self._values.pop(key, None)
-            if value is not None:
-                self._values[key] = value
-                return value  # type: ignore[no-any-return]  # one kind, one builder
-        return self._keep(key, build(parsed(entry)))
-
-    def _keep(self, key: tuple[CatalogKind, str, int], value: Value) -> Value:
-        with self._lock:
-            self._values[key] = value
-            if len(self._values) > self._kept:
-                del self._values[next(iter(self._values))]
-        return value
 
 
 class Snapshot:
@@ -378,11 +344,6 @@ def _kept(asked: dict[str, Value], name: str, value: Value) -> Value:
         asked.clear()
     asked[name] = value
     return value
-
-
-def parsed(entry: StoredEntry) -> Entry:
-    """The entry with its facts read from JSON."""
-    return Entry(entry.kind, entry.id, json.loads(entry.facts_json), entry.revision)
 
 
 def _unknown(kind: CatalogKind, name: str, pointer: str, found: tuple[str, ...], entries: KindEntries) -> QuoteError:

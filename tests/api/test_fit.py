@@ -44,6 +44,35 @@ def test_get_and_post_give_the_same_bytes(client: "FlaskClient", question: dict[
     assert client.get("/fit", query_string=query).data == client.post("/fit", json=question).data
 
 
+@pytest.mark.parametrize(
+    "name, spelled",
+    [
+        *(("memory_bytes", "80e9"), ("reserve_bytes", "4.5E+9"), ("context_tokens", "4e3"), ("memory_bytes", "8e10")),
+        *(("memory_bytes", "1e999999"), ("context_tokens", "0e0")),
+    ],
+)
+def test_a_whole_number_with_an_exponent_is_one_by_query_and_by_body(
+    client: "FlaskClient", name: str, spelled: str
+) -> None:
+    rest = {key: value for key, value in TEXTBOOK.items() if key != name}
+    body = f"{json.dumps(rest)[:-1]}, {json.dumps(name)}: {spelled}}}"
+    by_query = client.get("/fit", query_string={**rest, name: spelled})
+    by_body = client.post("/fit", data=body, content_type="application/json")
+
+    assert by_query.status_code == by_body.status_code == (422 if spelled in {"1e999999", "0e0"} else 200)
+    if by_query.status_code == 200:
+        assert by_query.data == by_body.data
+        assert by_query.get_json()["question"][name] == int(float(spelled))
+
+
+def test_entries_of_a_list_may_have_exponents(client: "FlaskClient") -> None:
+    asked = {**CARDS, "gpus_memory_bytes": "24e9,12e9"}
+    by_query = client.get("/fit", query_string=asked)
+
+    assert by_query.data == client.post("/fit", json={**asked, "gpus_memory_bytes": [24e9, 12e9]}).data
+    assert by_query.get_json()["question"]["gpus_memory_bytes"] == [24_000_000_000, 12_000_000_000]
+
+
 def test_an_answer_is_one_line_of_json(client: "FlaskClient") -> None:
     answer = client.get("/fit", query_string=QUESTION)
 

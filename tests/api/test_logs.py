@@ -339,3 +339,12 @@ def test_nothing_needs_a_token_and_nothing_is_cached(client: "FlaskClient") -> N
 
     assert response.status_code == 200
     assert "ETag" not in response.headers
+
+
+@pytest.mark.parametrize("number", ["1.5", "2.0", "99999999"])
+def test_a_number_that_no_question_has_leaves_the_log_unquoted(client: "FlaskClient", number: str) -> None:
+    text = BY_NAME["vllm-0.6.6-ray-tp2"].text.replace("pipeline_parallel_size=1", f"pipeline_parallel_size={number}")
+    found = post(client, text, gpu="rtx-4090", model="llama-2-7b").get_json()
+
+    assert found["quote"] is None
+    assert [error["pointer"] for error in found["unquoted"]["errors"]] == ["/pipeline_parallel"]

@@ -67,6 +67,7 @@ def test_answers_have_the_keys_that_are_promised(lab: Lab) -> None:
         ({"gpu": {"name": H100, "count": 4}, "setup": {"tensor_parallel": 4, "pipeline_parallel": 2}}, "split over 8"),
         ({"gpu": {"name": H100, "count": 1}, "setup": {"gpu_count": 2}}, "split over 2"),
         ({"gpu": {"name": H100, "count": 1}, "setup": {"gpus": ["a10", "h100-sxm-80gb"]}}, "split over 2"),
+        ({"setup": {"gpus": ["a10", "a10"]}}, "setup.gpus does not list h100-sxm-80gb, which gpu.name is"),
     ],
 )
 def test_a_row_that_contradicts_itself_is_kept_apart(lab: Lab, more: dict[str, object], said: str) -> None:
@@ -80,6 +81,8 @@ def test_a_row_that_contradicts_itself_is_kept_apart(lab: Lab, more: dict[str, o
     "more",
     [
         {"setup": {"gpu": "h100-sxm-80gb"}},
+        {"gpu": {"name": H100, "count": 2}, "setup": {"gpus": [H100, "h100-sxm-80gb"]}},
+        {"setup": {"gpus": ["h100-sxm-80gb", "a10"]}},
         {"setup": {"engine": "tensorrt-llm"}, "software": {"engine": "TensorRT_LLM"}},
         {"gpu": {"name": H100, "memory_bytes": 84_000_000_000}},
         {"gpu": {"name": H100, "count": 8}, "setup": {"tensor_parallel": 4, "pipeline_parallel": 2}},

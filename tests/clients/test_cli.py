@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import requests
 
 from kvquote_client import Client, InvalidInput
 from kvquote_client.cli import main
+from kvquote_client.cli.listing import LISTINGS
 from tests.clients.test_client import CONFIG
 from tests.golden_files import Golden
 
@@ -144,6 +146,24 @@ def test_csv_has_the_rows_of_all_pages(kvq: Run, kvquote: Client) -> None:
     rows = list(csv.DictReader(io.StringIO(kvq("models", "--csv").out)))
 
     assert [row["id"] for row in rows] == [model.id for model in kvquote.models.list()]
+
+
+@pytest.mark.parametrize("name", LISTINGS)
+def test_csv_of_an_empty_list_has_the_header_of_the_services_own(name: str, kvq: Run, service_url: str) -> None:
+    words = ("--gpu", "a10") if name in {"calibrations", "accuracy"} else ("--q", "nope")
+    ran = kvq(name, *words, "--csv")
+    own = requests.get(f"{service_url}/{name}", params={words[0][2:]: words[1], "format": "csv"}, timeout=10)
+
+    assert (ran.status, ran.err) == (0, "")
+    assert ran.out.count("\n") == 1
+    assert ran.out.strip().split(",") == own.text.strip().split(",")
+
+
+@pytest.mark.parametrize("name", ["models", "gpus", "instances", "dtypes", "engines"])
+def test_csv_of_a_list_has_the_columns_that_it_has_without_rows(name: str, kvq: Run) -> None:
+    header = kvq(name, "--q", "nope", "--csv").out
+
+    assert kvq(name, "--limit", "1", "--csv").out.startswith(header)
 
 
 @pytest.mark.parametrize("command", ["fit", "traffic"])

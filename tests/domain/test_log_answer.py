@@ -27,6 +27,15 @@ NAMES = {
     "meta-llama/Llama-3.1-8B-Instruct": LLAMA,
     "Meta-Llama-3.1-8B-Instruct-Q4_K_M": LLAMA,
     LLAMA: LLAMA,
+    **{name: name for name in ("gemma-3-27b-it", "granite-4.1-8b", "llama-3.3-70b-instruct", "qwen3-30b-a3b")},
+}
+CARDS = {
+    # The catalog has no such card; another stands for it.
+    "AMD Radeon RX 9070 XT": "rx-7900-xtx",
+    "NVIDIA GeForce RTX 3060": "rtx-3060-12gb",
+    "NVIDIA GeForce RTX 3090": "rtx-3090",
+    "NVIDIA GeForce RTX 4090": "rtx-4090",
+    "NVIDIA RTX A6000": "rtx-a6000",
 }
 CONFIG = (
     "Initializing a V1 LLM engine (v0.19.0) with config: model='meta-llama/Llama-3.1-8B-Instruct',"
@@ -136,11 +145,10 @@ def test_a_number_that_no_question_has_is_not_quoted_without(names: Names) -> No
 
 
 class Cards(Names):
-    """Answers to what drivers call two cards."""
+    """Answers to what drivers call the cards of llama.cpp's logs."""
 
     def gpu(self, name: str, pointer: str = "/gpu") -> Gpu:  # type: ignore[override]  # the shelf's own is cached
-        known = {"NVIDIA RTX A6000": "rtx-a6000", "NVIDIA GeForce RTX 3090": "rtx-3090"}
-        return super().gpu(known.get(name, name), pointer)
+        return super().gpu(CARDS.get(name, name), pointer)
 
 
 TWO_CARDS = BY_NAME["llama.cpp-b6500-windows-two-gpus"].text.replace(

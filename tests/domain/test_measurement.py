@@ -10,6 +10,8 @@ import pytest
 from service.domain.catalog import CatalogKind
 from service.domain.measurement import Lookups, Verdict, gpu_name, judge
 from service.domain.measurement_limits import NAMES, Window, from_facts
+from service.domain.model import from_config
+from service.domain.parallel import tensor_counts
 from tests.domain.conftest import entry
 from tests.domain.judging import CATALOG, GEFORCE, H100, LLAMA, NOW, TOTAL, judged, row, step, verdict
 
@@ -51,6 +53,22 @@ def test_how_far_a_figure_is_beyond_what_can_be_is_said_in_plain_numbers(total: 
 def test_a_cache_that_takes_memory_holds_tokens() -> None:
     assert verdict("engine_capacity", {"kv_capacity_tokens": 0, "kv_cache_bytes": 2**34}, LLAMA) is Verdict.QUARANTINED
     assert verdict("engine_capacity", {"kv_capacity_tokens": 0, "kv_cache_bytes": 0}, LLAMA) is Verdict.ACCEPTED
+
+
+def test_heads_beyond_counting_are_not_counted() -> None:
+    config = {
+        "model_type": "llama",
+        "hidden_size": 8192,
+        "intermediate_size": 28672,
+        "num_hidden_layers": 80,
+        "num_attention_heads": 2**31,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "vocab_size": 128256,
+    }
+
+    assert tensor_counts(from_config(config).architecture) == tuple(2**power for power in range(13))
+    assert verdict("kv_allocation", {"bytes_per_token": 131_072}, {"config": config}) is Verdict.QUARANTINED
 
 
 def test_copies_of_layers_beyond_those_of_the_model_take_their_time_too() -> None:

@@ -47,6 +47,22 @@ def test_tokens_alone_suffice() -> None:
     assert told(row) == pytest.approx(POOL / 2, rel=0.01)
 
 
+def test_cards_of_one_kind_in_a_list_are_the_same_as_how_many_there_are() -> None:
+    counted, listed, wrong, mixed = (capacity_row(1, 0.0) for _ in range(4))
+    for row, setup in (
+        (counted, {"gpu_count": 2}),
+        (listed, {"gpus": [H100, H100]}),
+        (wrong, {"gpus": [H100, H100], "gpu_count": 4}),
+        (mixed, {"gpus": [H100, "a10"]}),
+    ):
+        row["setup"] = {**{k: v for k, v in row["setup"].items() if k != "tensor_parallel"}, **setup}
+
+    found = observe(counted, SHELF)
+    assert found is not None
+    assert observe(listed, SHELF) == found
+    assert (observe(wrong, SHELF), observe(mixed, SHELF)) == (None, None)
+
+
 def test_parts_that_the_engine_separates_are_learned_apart() -> None:
     row = capacity_row(1, 1.0 * GIB, activation_bytes=3 * GIB, other_bytes=2 * GIB, weight_bytes=17 * GIB)
     found = observe(row, SHELF)

@@ -93,7 +93,16 @@ def test_an_alias_is_a_name_too(alias: str) -> None:
 
 @pytest.mark.parametrize("name", ["trusted", "revision", "received_at", "created_by", "tenant_id", "__proto__"])
 def test_a_fact_that_the_schema_does_not_know_is_refused(name: str) -> None:
-    assert pointers(CARD, setting(name, True)) == [""]
+    assert pointers(CARD, setting(name, True)) == [f"/{name}"]
+
+
+def test_a_fact_that_is_misspelt_is_named_with_what_was_perhaps_meant() -> None:
+    changed = {**facts(CARD), "power_wats": 1, "a/" * 99: 1}
+
+    found = dict(entry_faults(Entry(CatalogKind.GPU, "a100-sxm-80gb", changed, 0), SCHEMAS))
+
+    assert found["/power_wats"] == "There is no 'power_wats' here (did you mean 'power_watts'?)."
+    assert f"/{'a~1' * 32}" in found
 
 
 @pytest.mark.parametrize("text", ["\U0001f600" * 200, "<script>alert(1)</script>", "{{7*7}}", "e\u0301", "' OR 1=1--"])

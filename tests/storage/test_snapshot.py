@@ -19,7 +19,8 @@ from service.storage.canonical import compact_json
 from service.storage.catalog import CatalogDelta, Change, StoredEntry
 from service.storage.catalog_yaml import read_yaml
 from service.storage.migrations import data_folder
-from service.storage.snapshot import Snapshot, SnapshotKeeper, ValueCache
+from service.storage.snapshot import Snapshot, SnapshotKeeper
+from service.storage.values import ValueCache
 from tests.storage.entries import GPU, MODEL, gpu_change, gpu_facts, model_change, model_facts, store
 
 DTYPE_FACTS = {"id": "bf16", "aliases": ["bfloat16"], "weight": {"element_bits": 16, "matmul_type": ["bf16"]}}

@@ -60,6 +60,7 @@ class LogSaid(Answer):
     draft_cache_bytes: int | None
     gpu_layers: int | None
     parallel_slots: int | None
+    attention_backend: str | None
 
 
 @dataclass(frozen=True)
@@ -106,9 +107,13 @@ class LogProblem(Answer):
 
 @dataclass(frozen=True)
 class LogComparison(Answer):
-    """Bytes of one part; the difference is quoted less said, and `relative` is its share of what was said."""
+    """Bytes of one part; the difference is quoted less said, and `relative` is its share of what was said.
+
+    `worker` is the process or the device whose figure it is, None where its line names none.
+    """
 
     part: str
+    worker: str | None
     said_bytes: int | None
     quoted_bytes: int
     difference_bytes: int | None

@@ -30,14 +30,14 @@ class Page(Generic[Row]):
 class Pages(Generic[Row]):
     """All rows of a list, over its pages. Nothing is asked before the first row is wanted; each loop asks afresh.
 
-    `limit` among the filters is how many rows a page has, not how many come.
+    `limit` among the filters is how many rows a page has, not how many come; `kind` is the class of the rows.
     """
 
     def __init__(self, transport: Transport, path: str, filters: Mapping[str, Any], kind: type[Row]) -> None:
         self._transport = transport
         self._path = path
         self._filters = query_words(filters)
-        self._kind = kind
+        self.kind = kind
 
     def __iter__(self) -> Iterator[Row]:
         for page in self.pages():
@@ -64,5 +64,5 @@ class Pages(Generic[Row]):
         cursor = body.get("next_cursor")
         if cursor is not None and not isinstance(cursor, str):
             raise BadAnswer(f"{self._path} names {cursor!r:.60} as the next page")
-        rows = tuple([read(self._kind, item) for item in items])
+        rows = tuple([read(self.kind, item) for item in items])
         return Page(rows, cursor, body.get("catalog_revision"), body.get("calibration_revision"))

@@ -85,10 +85,16 @@ class WholeNumber(AskedField):
         return value
 
     def read_text(self, text: str) -> int:
-        """ASCII digits only: int() would take "1_000", " 5" and digits of other scripts."""
-        if len(text) > limits.NUMERAL_CHARACTERS or not _whole_number(text):
+        """Numbers as JSON spells them, 80e9 too: int() would take "1_000", " 5" and digits of other scripts."""
+        if len(text) > limits.NUMERAL_CHARACTERS or not _number(text):
             raise MisreadError(self._refusal)
-        return self.read(int(text))
+        if _whole_number(text):
+            return self.read(int(text))
+        # As a body is read: exact, since no span goes beyond what a float holds exactly; 1e999999 is infinite at once.
+        value = float(text)
+        if not value.is_integer():
+            raise MisreadError(self._refusal)
+        return self.read(value)
 
     def described(self) -> Properties:
         """An integer between two bounds."""

@@ -21,6 +21,7 @@ _TEXTS = {
 }
 _TEXTS["gpu"] = "As printed."
 _TEXTS["sampler_backend"] = "What samples, by the name that a question has for it."
+_TEXTS["attention_backend"] = "Whether attention is fused, on or off, by the name that a question has for it."
 _NUMBERS = {
     "memory_utilization": "What the engine means by it.",
     "max_concurrency": "Sequences of concurrency_context_tokens, as printed.",
@@ -136,6 +137,9 @@ class LogComparison(AnswerSchema):
 
     part = text(
         "weights, activations, other, graphs, state, kv_cache, or kv_cache_from_free_memory: every cache by the rule."
+    )
+    worker = text(
+        "Whose figure it is: the process or the device that said it; null where its line names none.", null=True
     )
     said_bytes = whole("null where the log does not say it.", null=True)
     quoted_bytes = whole("What the quote has.")

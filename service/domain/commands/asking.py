@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from service.domain.commands.agreement import check_agreement
 from service.domain.commands.meaning import POINTER, Meaning, Understood, merged
-from service.domain.commands.models import found_model, own_format, settle_weights
+from service.domain.commands.models import found_model, settle_weights
 from service.domain.commands.placing import with_chosen
 from service.domain.commands.programs import Started, started
-from service.domain.commands.repositories import check_file, file_format, put_file_format
+from service.domain.commands.repositories import agrees, check_file, file_format, file_type, is_file, put_file_format
 from service.domain.commands.settling import check_devices, settle
 from service.domain.engines.plain import PlainEngine
 from service.domain.errors import Fault, NotSupported, QuoteError, ValidationError
@@ -220,39 +220,54 @@ class _Hearing:
 
     def _model(self, word: str | None) -> NamedModel | None:
         """The model that the question is about; what is given beside the command says what its paths are."""
-        found, catalog, given = self.found, self.catalog, self.beside.get("model")
+        found, dtype = self.found, self.beside.get("weight_dtype")
         repository, kind = file_format(found, word)
+        if kind is None and {"model", "config"} & self.beside.keys():
+            kind = file_type(repository)
+        named = self._named(repository, kind)
+        if named is None:
+            return None
+        put_file_format(found, kind, named, self.catalog, beside=dtype)
+        if kind is None:
+            check_file(found, repository, named, beside=dtype)
+        return named
+
+    def _named(self, repository: str | None, kind: str | None) -> NamedModel | None:
+        """The model of config, of model, or of the command's own word; None where nothing depends on a config here."""
+        found, given = self.found, self.beside.get("model")
         if "config" in self.beside:
             if repository:
                 found.notes.append(f"{repository[:_SHOWN]} of the command is the model of config")
-            return self._described() if {"_dtype", "_quantization"} & found.settings.keys() else None
+            stored = kind is not None or is_file(repository) or {"_dtype", "_quantization"} & found.settings.keys()
+            return self._described() if stored else None
         if given is not None:
-            named = catalog.named_model(given)
-            self._check_same(repository, named, given)
-        else:
-            found.check()
-            assert repository is not None  # noqa: S101  # refused before
-            name, named = found_model(repository, catalog, found.notes)
-            found.put("model", name, "the model")
-        put_file_format(found, kind, named, catalog, beside=self.beside.get("weight_dtype"))
-        check_file(found, repository, named, beside=self.beside.get("weight_dtype"))
+            named = self.catalog.named_model(given)
+            self._check_same(repository, kind, named, given)
+            return named
+        found.check()
+        assert repository is not None  # noqa: S101  # refused before
+        name, named = found_model(repository, self.catalog, found.notes)
+        found.put("model", name, "the model")
         return named
 
     def _described(self) -> NamedModel:
-        """The model of a config, which is read here only where a flag speaks of how its weights are stored."""
+        """The model of a config, which is read here only where a flag or a file says how its weights are stored."""
         config, assume = self.beside["config"], self.beside.get("assume") == "decoder"
         return NamedModel(from_config(config, assume_decoder=assume))
 
-    def _check_same(self, word: str | None, named: NamedModel, given: str) -> None:
-        """A name that the catalog knows must lead to the model given beside it; whatever else is taken for it."""
+    def _check_same(self, word: str | None, kind: str | None, named: NamedModel, given: str) -> None:
+        """A name that the catalog knows must lead to the model given beside it; whatever else is taken for it.
+
+        `kind` is the type of the file, where that is told apart from the name.
+        """
         if word is None:
             return
+        other: NamedModel | None = None
         try:
             _, other = found_model(word, self.catalog, [])
         except QuoteError:
             self.found.notes.append(f"{word[:_SHOWN]} of the command is taken for {given}, the model beside it")
-            return
-        if other.model.id != named.model.id or own_format(other) != own_format(named):
+        if (other and other.model.id != named.model.id) or not agrees(kind, other, named, self.catalog):
             detail = f"The command serves {word[:_SHOWN]}, and model is {given}."
             self.found.wrong += [Fault("/model", detail), Fault(POINTER, detail)]
 

@@ -24,14 +24,14 @@ def settle_devices(found: Understood) -> None:
     if mode == "none":
         numbers = _main_alone(found, numbers, main or 0, spellings["_main"])
         found.put("gpu_count", 1, spellings["_split"])
+        found.said_by["_chosen"] = spellings["_main"]
     elif numbers:
         found.put("gpu_count", len(numbers), spellings["_device"])
     if numbers:
         found.settings["_chosen"] = numbers
-    for name in ("_split", "_device", "_main"):
-        used = name == "_main" or (name == "_split" and mode == "layer")
-        if used and spellings[name]:
-            found.ignore(spellings[name])
+    idle = [spellings["_split"] if mode == "layer" else "", spellings["_main"] if mode != "none" else ""]
+    for spelling in filter(None, idle):
+        found.ignore(spelling)
 
 
 def _numbers(found: Understood, spelling: str, text: str) -> list[int] | None:
@@ -61,7 +61,7 @@ def _main_alone(found: Understood, numbers: list[int] | None, main: int, spellin
 
 def with_chosen(found: Understood, beside: Mapping[str, Any], visible: int | None) -> Mapping[str, Any]:
     """The names beside a command with only the listed cards that its devices are, each by its number."""
-    numbers = found.take("_chosen")
+    numbers, main = found.take("_chosen"), found.said_by.pop("_chosen", "")
     sizes = [len(beside[name]) for name in _LISTS if beside.get(name)]
     seen = min(sizes) if sizes else visible
     if sizes and visible is not None and visible < min(sizes):
@@ -71,8 +71,12 @@ def with_chosen(found: Understood, beside: Mapping[str, Any], visible: int | Non
         found.fail(f"The command runs on device {max(numbers)}, and there are {seen}, numbered from 0.")
         return beside
     if numbers and sizes and numbers != list(range(seen or 0)):
-        found.notes.append(f"of the {seen} GPUs the command uses {', '.join(map(str, numbers))}")
+        by = f" ({main})" if main else ""
+        found.notes.append(f"of the {seen} GPUs the command uses {', '.join(map(str, numbers))}{by}")
         beside = {**beside, **{name: [beside[name][at] for at in numbers] for name in _LISTS if beside.get(name)}}
+    elif main:
+        # Of cards that are alike it makes no difference which one it is.
+        found.ignore(main)
     _as_many_shares(found, len(numbers) if numbers else seen)
     return beside
 

@@ -10,7 +10,7 @@ from service.domain.commands.dialects import posix
 from service.domain.commands.launchers import LAUNCHERS, PROMPTS, WRAPPERS, launched, unwrapped
 from service.domain.commands.manifests import listed
 from service.domain.commands.pins import pinned
-from service.domain.commands.servers import COMMON, KNOWN, SERVERS, WITH_VERB, program_name, server
+from service.domain.commands.servers import COMMON, KNOWN, OF_OLLAMA, SERVERS, WITH_VERB, program_name, server
 from service.domain.commands.variables import Scope, assignments, filled, named
 from service.domain.commands.words import Command, Word, split
 from service.domain.errors import Fault, ValidationError, nearest
@@ -110,7 +110,7 @@ def _no_engine(commands: Sequence[Command]) -> Fault:
         detail = f"The line of {stray[:_SHOWN]} begins a command of its own: does a backslash end the line before it?"
     else:
         started_by = f"is started by {first[:_SHOWN]!r}" if first else "is started, by nothing but blanks and comments"
-        detail = f"No engine {started_by}; these are read: {', '.join(KNOWN)}."
+        detail = f"No engine {started_by}; these are read: {', '.join(KNOWN)}. {OF_OLLAMA}"
     return Fault(_POINTER, detail, nearest(first, (*WITH_VERB, *SERVERS, "trtllm-serve")) if first else ())
 
 

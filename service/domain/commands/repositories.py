@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _REPOSITORY = re.compile(r"(?P<name>[\w.-]+/[\w.-]+)(?::(?P<type>[\w.-]+))?", re.ASCII)
 _TYPE = re.compile(r"(?:^|[-._/])((?:I?Q\d(?:_[A-Z0-9]+)*|TQ\d_0|MXFP4(?:_MOE)?|BF16|F16|F32))$", re.IGNORECASE)
 _COMMON = "q4_k_m"
+_GGUF = ".gguf"
 _SHOWN = 60
 _PLAIN_FILE = re.compile(r"[-._](F16|F32)\.gguf$", re.IGNORECASE)
 _PREFIXES = re.compile(r"^UD-", re.IGNORECASE)
@@ -44,9 +45,34 @@ def _plain_file(word: str) -> tuple[str, str | None]:
     return (f"{word[: found.start()]}.gguf", found[1].casefold()) if found else (word, None)
 
 
+def is_file(word: str | None) -> bool:
+    """Whether a model's word is a GGUF file by its name."""
+    return word is not None and word.casefold().endswith(_GGUF)
+
+
+def file_type(word: str | None) -> str | None:
+    """The type that the name of a GGUF file ends in; None for what is no such file, or says none."""
+    if word is None or not is_file(word):
+        return None
+    return _type_of(None, word[: -len(_GGUF)].replace("\\", "/")) or None
+
+
+def agrees(kind: str | None, other: NamedModel | None, named: NamedModel, catalog: Catalog) -> bool:
+    """Whether what a command names is stored as the model beside it says: by the file's type, or else by its name.
+
+    A file of a type may be made of any checkpoint, unless the model's own name says another one.
+    """
+    if not kind:
+        return other is None or own_format(other) == own_format(named)
+    try:
+        return named.weight_dtype in {None, catalog.format(kind, "/command").name}
+    except QuoteError:
+        return named.weight_dtype is None
+
+
 def check_file(found: Understood, word: str | None, named: NamedModel, *, beside: str | None) -> None:
     """Refuse a file whose name says no type: it may be a quarter of the size that its model is published in."""
-    if word is None or not word.casefold().endswith(".gguf") or "weight_dtype" in found.settings or beside:
+    if word is None or not is_file(word) or "weight_dtype" in found.settings or beside:
         return
     if named.weight_dtype is None and named.model.checkpoint_format in PLAIN_TYPES:
         detail = f"{word[-_SHOWN:]!r} says no file type, such as Q4_K_M: give weight_dtype beside the command."

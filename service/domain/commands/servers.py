@@ -39,8 +39,9 @@ WITH_VERB = {"vllm": ("vllm", "serve"), "sglang": ("sglang", "serve"), "ollama":
 _TRTLLM_OTHERS = frozenset({"disaggregated", "disaggregated_mpi_worker", "mm_embedding_serve", "grpc"})
 KNOWN = (
     *("vllm serve", "python -m vllm.entrypoints.openai.api_server", "python -m sglang.launch_server", "sglang serve"),
-    *("trtllm-serve", "llama-server", "llama-cli", "ollama serve"),
+    *("trtllm-serve", "llama-server", "llama-cli"),
 )
+OF_OLLAMA = "Of ollama serve only the variables are read, to say what to ask engine llama.cpp, which it runs."
 
 
 class Server(NamedTuple):
@@ -92,6 +93,11 @@ def _with_verb(name: str, rest: Sequence[Word]) -> Server:
         detail = f"{following.text[:_SHOWN]} is not known here: write what the shell would put in its place."
         raise ValidationError(Fault(_POINTER, detail))
     shown = f"{name} {following.text[:_SHOWN]}".strip()
+    if engine == "ollama":
+        detail = (
+            f"`{shown}` serves nothing, and engine ollama cannot be quoted yet: ask for engine llama.cpp. {OF_OLLAMA}"
+        )
+        raise NotSupported(Fault(_POINTER, detail))
     raise NotSupported(Fault(_POINTER, f"`{shown}` serves nothing: give `{name} {verb}`."))
 
 

@@ -21,9 +21,7 @@ def settle(
     found: Understood, engine: ServingEngine, version: str | None, beside: Mapping[str, Any] = MappingProxyType({})
 ) -> None:
     """Settle the engine's own names, all but those that need the model; `beside` are names that are given too."""
-    settler = _SETTLERS.get(engine.name)
-    if settler is not None:
-        settler(found, engine, version)
+    _SETTLERS[engine.name](found, engine, version)
     _prompts(found, beside)
 
 

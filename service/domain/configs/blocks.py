@@ -124,12 +124,6 @@ def router(hidden: int, count: int, layers: tuple[int, ...], *, biased: bool = F
     return [*matrices, vector("router.bias", count, layers, ModuleKind.BIAS)] if biased else matrices
 
 
-def experts(hidden: int, width: int, count: int, active: int, layers: tuple[int, ...]) -> list[Module]:
-    """The router, and `count` gated experts of which a token visits `active`."""
-    expert = gated_mlp(hidden, width, layers, ModuleKind.EXPERT)
-    return [*router(hidden, count, layers), *routed(expert, count, active)]
-
-
 def shared_experts(hidden: int, width: int, layers: tuple[int, ...], *, biased: bool = False) -> list[Module]:
     """Experts that every token visits, as one gated MLP of their joint width."""
     shared = gated_mlp(hidden, width, layers, ModuleKind.SHARED_EXPERT, biased=biased)

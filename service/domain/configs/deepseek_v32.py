@@ -72,18 +72,27 @@ def read(fields: Fields) -> Architecture:
 
 
 def _owners(fields: Fields, shape: Decoder) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The layers with an indexer of their own, and those that read another's picks."""
+    """The layers with an indexer of their own, and those that read another's picks: never the first."""
+    name, owners = _named_owners(fields, shape)
+    if 0 not in owners:
+        raise fields.refuse(name, "The first layer must pick for itself: there is no earlier one to share with.")
+    return split(shape.all_layers, set(owners).__contains__)
+
+
+def _named_owners(fields: Fields, shape: Decoder) -> tuple[str, tuple[int, ...]]:
+    """The field that decides it, and the layers with an indexer of their own."""
     words = fields.choices("indexer_types", (_OWNS, _SHARES), shape.layers)
     if words is not None:
-        return split(shape.all_layers, lambda layer: words[layer] == _OWNS)
+        return "indexer_types", tuple(layer for layer in shape.all_layers if words[layer] == _OWNS)
     if fields.has("index_topk_pattern"):
-        return _patterned(fields, shape)
+        return "index_topk_pattern", _patterned(fields, shape)
     every = max(1, fields.integer("index_topk_freq", default=1, least=0))
     behind = fields.integer("index_skip_topk_offset", default=2, least=0) - 1
-    return split(shape.all_layers, lambda layer: max(layer - behind, 0) % every == 0)
+    owners = tuple(layer for layer in shape.all_layers if max(layer - behind, 0) % every == 0)
+    return "index_skip_topk_offset", owners
 
 
-def _patterned(fields: Fields, shape: Decoder) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _patterned(fields: Fields, shape: Decoder) -> tuple[int, ...]:
     pattern = fields.get("index_topk_pattern")
     letters = {"F": _OWNS, "S": _SHARES, _OWNS: _OWNS, _SHARES: _SHARES}
     if not isinstance(pattern, list | str) or len(pattern) < shape.layers:
@@ -91,4 +100,4 @@ def _patterned(fields: Fields, shape: Decoder) -> tuple[tuple[int, ...], tuple[i
     marks = list(pattern[: shape.layers])
     if not all(isinstance(mark, str) and mark in letters for mark in marks):
         raise fields.refuse("index_topk_pattern", "index_topk_pattern must say F or S for each layer.")
-    return split(shape.all_layers, lambda layer: letters[marks[layer]] == _OWNS)
+    return tuple(layer for layer in shape.all_layers if letters[marks[layer]] == _OWNS)

@@ -110,8 +110,6 @@ def _biases(hidden: int, shape: Latent, layers: tuple[int, ...]) -> list[Module]
 
 def index_modules(hidden: int, query_rank: int, shape: Indexer, layers: tuple[int, ...]) -> list[Module]:
     """Queries from the compressed query, one key a token with a biased norm, and a weight for each head."""
-    if not layers:
-        return []
     kind, whole = ModuleKind.INDEXER, Shard.REPLICATED
     return [
         blocks.matrix("indexer.q_b_proj", kind, shape.heads * shape.width, query_rank, layers, whole),

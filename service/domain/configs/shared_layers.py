@@ -59,6 +59,5 @@ def attention(  # noqa: PLR0913  # what the layers of one kind have
         q_bias, k_bias, v_bias = blocks.attention_biases(heads, layers)
         made += [q_bias, blocks.vector("o_proj.bias", hidden, layers, ModuleKind.BIAS)]
         mine += [k_bias] if keys_as_values else [k_bias, v_bias]
-    if own:
-        made += [*(replace(m, layers=own) for m in mine), blocks.vector("k_norm", width, own)]
-    return made
+    # `owners` has refused a kind of layer in which none owns its keys.
+    return [*made, *(replace(m, layers=own) for m in mine), blocks.vector("k_norm", width, own)]

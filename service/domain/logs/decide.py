@@ -218,6 +218,9 @@ class Decision:
         replicas = start.grammar.replicas(start)
         ranks = None if world is None or replicas is None else world * replicas
         if ranks is None:
+            devices = len(start.grammar.devices(start))
+            if devices > 1:
+                return f"each of the {devices} devices has its own; see what each says"
             only = next(iter(spoken))
             one_replica = only.replica is None or replicas == 1
             if len(spoken) == 1 and one_replica and start.grammar.alone(start, only):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from .forms import Value, form
+from .forms import Value, form, meaning
 from .grammar import Grammar
 from .lines import Process
 from .starts import Heard, Start
@@ -23,6 +23,8 @@ _STATES = ("llama_memory_recurrent", "llama_kv_cache_recurrent")
 FORMS = (
     form("build: {version:count} ({:word}) with {*}", "b3600", _LOGS),
     form("build = {version:count} ({:word})", "b1000", _LOGS),
+    form("build_info: b{version:count}-{:word}", "b8680", _LOGS),
+    form('build info \\| tid="{:word}" timestamp={:count} build={version:count} commit="{*}', "b2000", _LOGS, "b3500"),
     form("ggml_cuda_init: found {gpu_count:count} <CUDA|ROCm|HIP> devices[ (Total VRAM: {:mib})]:", "b1000", _LOGS),
     form("ggml_vulkan: Found {gpu_count:count} Vulkan devices:", "b2000", _LOGS),
     form("using device {device:word} ({gpu:named}) [({:named}) ]- {free_before_bytes:mib} free", "b4000", _LOGS),
@@ -85,6 +87,16 @@ FORMS = (
             _LOGS,
         )
         for part in _CONTEXTS
+    ),
+    *(
+        meaning(f"{part}: flash_attn{{:pad}}= <{printed}>", "b2500", _LOGS, attention_backend=asked)
+        for part in _CONTEXTS
+        for printed, asked in (("1|enabled", "on"), ("0|disabled", "off"))
+    ),
+    *(
+        meaning(f"{part}: Flash Attention was auto, set to {printed}", "b6325", _LOGS, attention_backend=asked)
+        for part in (*_CONTEXTS, "sched_reserve")
+        for printed, asked in (("enabled", "on"), ("disabled", "off"))
     ),
     *(form(f"{part}: n_{{*}}", "b1500", _LOGS) for part in _CONTEXTS),
     *(form(f"{part}: graph {{*}}", "b1500", _LOGS) for part in (*_CONTEXTS, "sched_reserve")),
@@ -211,8 +223,13 @@ def _one_only(start: Start, names: dict[str, list[Heard]], name: str) -> None:
 
 
 def _alone(start: Start, process: Process) -> bool:
+    """Whether a device is the only one: found, or chosen among several.
+
+    Of several the chosen one holds, with the host, all of the cache; else lines of another may be lost.
+    """
     counts = {heard.value for _, heard in start.values("gpu_count")}
-    return counts == {1} and is_device(process.label)
+    chosen = len(_devices(start)) == 1 and {"kv_cache_bytes", "activation_bytes"} <= start.heard[process].keys()
+    return is_device(process.label) and (counts == {1} or chosen)
 
 
 def mixed(start: Start) -> str:
@@ -230,20 +247,29 @@ def mixed(start: Start) -> str:
 LLAMA_CPP = Grammar(
     engine="llama.cpp",
     hints=(
-        *("build:", "build =", "ggml_cuda_init: found", "ggml_vulkan: Found", "using device", "loaded meta data"),
+        *(
+            "build:",
+            "build =",
+            "build_info:",
+            "build info |",
+            "ggml_cuda_init: found",
+            "ggml_vulkan: Found",
+            "using device",
+            "loaded meta data",
+        ),
         *("draft model", "load_tensors:", "llama_kv_cache", "llama_memory_recurrent:", "llama_context:"),
         *("llama_new_context_with_model:", "llama_init_from_model:", "sched_reserve:", "failed to allocate"),
         "cudaMalloc failed",
     ),
     worth=("buffer size", "cells,", "n_ctx", "layers to GPU", "KV self", "using device", "loaded meta data"),
     forms=FORMS,
-    opening=frozenset({"build:", "build ="}),
+    opening=frozenset({"build:", "build =", "build_info: b", 'build info | tid="'}),
     reopening=frozenset({"ggml_cuda_init: found", "ggml_vulkan: Found"}),
     naming=frozenset({"llama_model_loader: loaded meta data with"}),
     drafting=frozenset({"loading draft model"}),
     order=(
-        ("using device",),
-        ("llama_model_loader",),
+        # Builds of 2026 read the file before they choose devices, those before choose first.
+        ("using device", "llama_model_loader"),
         ("load_tensors",),
         tuple(f"{part}: n_ctx" for part in _CONTEXTS),
         (*_CACHES, *_STATES),

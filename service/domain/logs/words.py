@@ -13,6 +13,7 @@ OF_THE_ENGINE = (
     *("tensor_parallel", "pipeline_parallel", "data_parallel", "context_limit_tokens", "memory_utilization"),
     *("max_batched_tokens", "max_sequences_limit", "block_tokens", "blocks", "kv_capacity_tokens"),
     *("max_concurrency", "concurrency_context_tokens", "sampler_backend", "gpu_layers", "parallel_slots"),
+    "attention_backend",
 )
 """What a whole replica has once."""
 
@@ -25,7 +26,7 @@ what weights, the profiled pass, memory outside the framework's allocator, graph
 cache of a drafter take."""
 
 NAMES = (*OF_THE_ENGINE, *OF_A_RANK)
-TEXTS = frozenset({"model", "compute_dtype", "weight_dtype", "kv_dtype", "gpu", "sampler_backend"})
+TEXTS = frozenset({"model", "compute_dtype", "weight_dtype", "kv_dtype", "gpu", "sampler_backend", "attention_backend"})
 """Those that are words; the others are numbers."""
 
 

@@ -84,9 +84,25 @@ def test_a_whole_number_becomes_an_int(value: float, read: int) -> None:
     assert (COUNT.read(value), type(COUNT.read(value))) == (read, int)
 
 
-@pytest.mark.parametrize("text, read", [("1", 1), ("0001", 1), ("1024", 1024)])
-def test_a_whole_number_is_read_from_digits(text: str, read: int) -> None:
-    assert COUNT.read_text(text) == read
+@pytest.mark.parametrize(
+    "text, read", [("1", 1), ("0001", 1), ("1024", 1024), ("1e3", 1000), ("1.5E+1", 15), ("4.0", 4)]
+)
+def test_a_whole_number_is_read_from_digits_and_exponents(text: str, read: int) -> None:
+    assert (COUNT.read_text(text), type(COUNT.read_text(text))) == (read, int)
+
+
+@pytest.mark.parametrize("text", ["1.5", "1e-1", "1e999999", "-1e999999", "1e4", "1e", "e3", "1_0e2", " 1e2", "0x1e2"])
+def test_what_is_no_whole_number_of_the_span_is_refused_however_it_is_spelled(text: str) -> None:
+    with pytest.raises(MisreadError, match=r"^must be a whole number from 1 to 1,024$"):
+        COUNT.read_text(text)
+
+
+@given(st.integers(0, MAX_EXACT_INTEGER), st.integers(0, 15))
+def test_an_exponent_is_exact_up_to_the_end_of_every_span(number: int, shift: int) -> None:
+    digits = str(number).zfill(shift + 1)
+    text = f"{digits[: len(digits) - shift]}.{digits[len(digits) - shift :] or '0'}e{shift}"
+
+    assert WholeNumber(Span(0, MAX_EXACT_INTEGER)).read_text(text) == number
 
 
 @pytest.mark.parametrize("text, read", [("1", 1), ("1.0", 1), ("0.25", 0.25), ("2.5e-1", 0.25), ("1E0", 1)])

@@ -100,6 +100,12 @@ def test_a_state_costs_nothing_for_each_earlier_token() -> None:
     assert STATE.score_flops(32) == 0
 
 
+@pytest.mark.parametrize("spec", [CROSS, STATE], ids=["encoder's output", "state"])
+def test_sequences_with_one_beginning_share_neither_a_state_nor_an_encoders_output(spec: CacheSpec) -> None:
+    assert (spec.tokens_shared(8192, 1024), spec.tokens_shared_read(8192, 1024)) == (0, 0)
+    assert FULL.tokens_shared(8192, 1024) == 1024
+
+
 @EACH
 def test_a_longer_sequence_never_takes_less(spec: CacheSpec) -> None:
     sizes = [spec.sequence_bytes(BF16, tokens) for tokens in range(0, 20000, 37)]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from service.domain.commands.flags import FlagTable
+from service.domain.commands.flags import FlagTable, Style
 from service.domain.commands.numbers import human_count
 from service.domain.commands.programs import started
 from service.domain.commands.spelling import spelt
@@ -136,3 +136,15 @@ def test_the_short_way_reads_a_command_as_argparse_does(case: Case) -> None:
         return
 
     assert parser._at_once(spelt(texts, engine.flags.style, parser.nested)) in (None, argparsed)
+
+
+def test_keys_are_put_together_as_the_object_that_they_spell() -> None:
+    words = ["x", "--c.a.b", "1", "--c.a.d=true", "--size", "2", "--c.e", "f"]
+
+    assert spelt(words, Style(nested=True), ["--c"]) == [
+        "x",
+        "--size",
+        "2",
+        "--c",
+        '{"a": {"b": 1, "d": true}, "e": "f"}',
+    ]

@@ -1,5 +1,8 @@
 """Settings as engines print them in their logs, in the words of a question."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from service.domain.commands import understand
@@ -79,6 +82,14 @@ def test_settings_of_several_names_are_settled() -> None:
         "parallel_slots": 4,
         "kv_dtype": "q8_0/fp16",
     }
+
+
+def test_adapters_are_held_where_the_engine_is_asked_for_them() -> None:
+    engine: Any = catalog().engine("vllm")
+    quoting = replace(engine, takes=engine.takes | {"max_loras", "max_lora_rank"})
+
+    assert understand(quoting, {"enable_lora": True, "max_loras": 4}).settings == {"max_loras": 4, "max_lora_rank": 16}
+    assert understand(quoting, {"enable_lora": False, "max_loras": 4}).settings == {}
 
 
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm", "llama.cpp"])

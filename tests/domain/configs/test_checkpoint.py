@@ -141,3 +141,23 @@ def test_blocks_of_another_size_are_refused_by_name() -> None:
         formats({"quant_method": "fp8", "weight_block_size": [64, 64]})
 
     assert caught.value.faults[0].pointer == "/config/quantization_config/weight_block_size"
+
+
+def test_a_group_in_a_scheme_that_no_format_describes_is_named() -> None:
+    known = {"weights": {"num_bits": 8, "type": "float", "strategy": "channel"}}
+    groups = {"group_0": known, "odd": {"weights": {"num_bits": 3, "type": "int"}}}
+
+    with pytest.raises(NotSupported) as caught:
+        formats({"quant_method": "compressed-tensors", "config_groups": groups})
+
+    assert caught.value.faults[0].pointer == "/config/quantization_config/config_groups"
+    assert "'odd'" in caught.value.detail
+
+
+def test_a_module_in_an_algorithm_that_no_format_describes_is_refused() -> None:
+    layers = {"layers.0.mlp": {"quant_algo": "FP8"}, "layers.1.mlp": {"quant_algo": "INT3"}}
+
+    with pytest.raises(ConfigError) as caught:
+        formats({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION", "quantized_layers": layers})
+
+    assert caught.value.faults[0].pointer == "/config/quantization_config/quantized_layers"

@@ -1,5 +1,6 @@
 """What the families' switches do, where no published model shows it."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -166,3 +167,45 @@ def test_prediction_layers_are_as_many_as_the_config_counts() -> None:
 
 def predicted(architecture: Architecture) -> int:
     return sum(m.parameters for m in architecture.modules if m.kind is ModuleKind.PREDICTION)
+
+
+def slides(layers: int, where: Callable[[int], bool]) -> list[int | None]:
+    return [4096 if where(layer) else None for layer in range(layers)]
+
+
+def test_qwen2_moe_slides_in_every_other_of_the_lower_layers_when_switched_on() -> None:
+    architecture = changed(
+        "Qwen/Qwen1.5-MoE-A2.7B-Chat", sliding_window=4096, use_sliding_window=True, max_window_layers=5
+    )
+
+    assert windows(architecture) == slides(24, lambda layer: layer in {0, 2, 4})
+
+
+def test_smollm3_slides_in_the_layers_without_positions_when_switched_on() -> None:
+    switched = {"sliding_window": 4096, "use_sliding_window": True}
+    spaced = changed("HuggingFaceTB/SmolLM3-3B", **switched)
+    listed = changed("HuggingFaceTB/SmolLM3-3B", **switched, no_rope_layers=[0, 1] * 18)
+
+    assert windows(spaced) == slides(36, lambda layer: layer % 4 == 3)
+    assert windows(listed) == slides(36, lambda layer: layer % 2 == 0)
+
+
+def test_mimo_slides_where_its_layer_types_say_in_place_of_its_pattern() -> None:
+    words = ["full_attention"] * 2 + ["sliding_attention"] * 46
+
+    architecture = changed("XiaomiMiMo/MiMo-V2-Flash", hybrid_layer_pattern=None, layer_types=words)
+
+    assert windows(architecture) == [None] * 2 + [128] * 46
+
+
+def test_arctic_without_a_residual_mlp_has_experts_alone() -> None:
+    both, alone = (changed("Snowflake/snowflake-arctic-instruct", parallel_attn_mlp_res=flag) for flag in (True, False))
+
+    assert both.parameters - alone.parameters == 35 * (3 * 7168 * 7168 + 7168)
+    assert both.experts == alone.experts == (128, 2)
+
+
+def test_step_gates_heads_or_every_element_of_them() -> None:
+    by_head, by_element = (changed("stepfun-ai/Step-3.5-Flash", gating=word) for word in ("per-head", "elementwise"))
+
+    assert by_element.parameters - by_head.parameters == 4096 * (12 * 64 + 33 * 96) * 127

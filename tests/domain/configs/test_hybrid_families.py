@@ -238,3 +238,56 @@ def test_mllama_keeps_a_picture_in_its_cross_layers_alone() -> None:
 
     assert [(g.layers[:2], g.spec.tokens_held(1)) for g in kind(architecture, CacheKind.CROSS)] == [((3, 8), 4 * 1601)]
     assert len(kind(architecture, CacheKind.FULL)[0].layers) == 32
+
+
+def test_bamba_attends_where_its_words_say_as_where_its_numbers_say() -> None:
+    words = ["linear_attention", "full_attention"] * 3
+
+    listed = changed("transformers/bamba", attn_layer_indices=None, layers_block_type=words)
+
+    assert listed.parameters == changed("transformers/bamba", attn_layer_indices=[1, 3, 5]).parameters
+    assert [g.layers for g in kind(listed, CacheKind.FULL)] == [(1, 3, 5)]
+    assert [g.layers for g in kind(listed, CacheKind.RECURRENT)] == [(0, 2, 4)]
+
+
+def test_jamba_that_attends_in_every_layer_keeps_no_state() -> None:
+    architecture = changed("ai21labs/Jamba-v0.1", attn_layer_period=1, attn_layer_offset=0)
+
+    assert [(g.spec.kind, len(g.layers)) for g in architecture.caches] == [(CacheKind.FULL, 32)]
+    assert ModuleKind.MIXER not in {m.kind for m in architecture.modules}
+
+
+def test_llama_4_sees_chunks_where_its_words_say() -> None:
+    words = ["full_attention"] + ["chunked_attention"] * 47
+
+    architecture = inner("meta-llama/Llama-4-Scout-17B-16E-Instruct", "text_config", layer_types=words)
+
+    assert [g.layers for g in kind(architecture, CacheKind.FULL)] == [(0,)]
+    assert [g.layers for g in kind(architecture, CacheKind.CHUNKED)] == [tuple(range(1, 48))]
+
+
+def test_llama_3_2_without_layers_that_look_at_pictures_keeps_none() -> None:
+    architecture = inner("meta-llama/Llama-3.2-11B-Vision-Instruct", "text_config", cross_attention_layers=[])
+
+    assert [(g.spec.kind, len(g.layers)) for g in architecture.caches] == [(CacheKind.FULL, 40)]
+    assert ModuleKind.CROSS_ATTENTION not in {m.kind for m in architecture.modules}
+
+
+def test_gemma_3n_of_full_layers_alone_keeps_no_window() -> None:
+    architecture = inner("google/gemma-3n-E4B-it", "text_config", layer_types=["full_attention"] * 35)
+
+    assert {g.spec.kind for g in architecture.caches} == {CacheKind.FULL}
+    assert [(len(g.layers), g.shared_with) for g in architecture.caches] == [(19, ()), (1, tuple(range(20, 35)))]
+
+
+def test_a_block_may_have_an_mlp_of_a_stated_width_or_of_one_matrix() -> None:
+    none = {"no_op": True}
+    blocks = [
+        {"attention": none, "ffn": {"replace_with_linear": True}},
+        {"attention": none, "ffn": {"intermediate_size": 1000}},
+    ]
+
+    architecture = changed("nvidia/Llama-3_3-Nemotron-Super-49B-v1", num_hidden_layers=2, block_configs=blocks)
+
+    assert module(architecture, "linear_mlp").elements == 8192 * 8192
+    assert (module(architecture, "up_proj").rows, module(architecture, "up_proj").layers) == (1000, (1,))

@@ -21,6 +21,10 @@ CHANGES: list[tuple[str, dict[str, Any], str]] = [
     (GLM, {"indexer_types": ["full"] * 77}, "indexer_types"),
     (GLM, {"indexer_types": None, "index_topk_pattern": "FSX" * 26}, "index_topk_pattern"),
     (GLM, {"indexer_types": None, "index_topk_pattern": [[]] * 78}, "index_topk_pattern"),
+    (GLM, {"indexer_types": None, "index_topk_pattern": "FS"}, "index_topk_pattern"),
+    (GLM, {"indexer_types": None, "index_topk_pattern": "S" * 78}, "index_topk_pattern"),
+    (GLM, {"indexer_types": ["shared"] * 78}, "indexer_types"),
+    (GLM, {"indexer_types": None, "index_topk_freq": 4, "index_skip_topk_offset": 0}, "index_skip_topk_offset"),
     (GLM, {"layer_types": ["sliding_attention"] * 78}, "layer_types"),
     (V4, {"compress_ratios": [8] * 44}, "compress_ratios"),
     (V4, {"num_key_value_heads": 2}, "num_key_value_heads"),
@@ -52,6 +56,8 @@ CHANGES: list[tuple[str, dict[str, Any], str]] = [
     (NAS, {"block_configs": [{}] * 79}, "block_configs"),
     (NAS, {"block_configs": ["x"] * 80}, "block_configs/0"),
     (NAS, {"block_configs": [{"attention": {"no_op": True}}] * 80}, "block_configs/0/ffn"),
+    (NAS, {"block_configs": [{"ffn": {"no_op": True}}] * 80}, "block_configs/0/attention"),
+    (NAS, {"block_configs": [{"attention": {"no_op": True}, "ffn": {}}] * 80}, "block_configs/0/ffn/ffn_mult"),
     (
         NAS,
         {"block_configs": [{"attention": {"n_heads_in_group": 7}}] * 80},
@@ -60,6 +66,12 @@ CHANGES: list[tuple[str, dict[str, Any], str]] = [
     ("transformers/mamba2", {"num_heads": 100}, "num_heads"),
     ("transformers/zamba2", {"layers_block_type": None, "num_hidden_layers": 7, "hybrid_layer_ids": None},
      "layers_block_type"),
+    (
+        "transformers/zamba2",
+        {"attention_head_dim": None, "num_attention_heads": 7, "num_key_value_heads": 7},
+        "num_attention_heads",
+    ),
+    ("MiniMaxAI/MiniMax-Text-01", {"sliding_window": 4096}, "sliding_window"),
     ("MiniMaxAI/MiniMax-Text-01", {"shared_intermediate_size": 64}, "shared_intermediate_size"),
     ("google-t5/t5-small", {"feed_forward_proj": "gated-gelu-twice"}, "feed_forward_proj"),
     ("openai/whisper-large-v3", {"decoder_attention_heads": 7}, "decoder_attention_heads"),
@@ -68,6 +80,7 @@ CHANGES: list[tuple[str, dict[str, Any], str]] = [
 ]  # fmt: skip
 INNER: list[tuple[str, str, dict[str, Any], str]] = [
     ("google/gemma-3n-E4B-it", "text_config", {"num_kv_shared_layers": 33}, "num_kv_shared_layers"),
+    ("google/gemma-4-E2B-it", "audio_config", {"num_attention_heads": 7}, "hidden_size"),
     ("google/gemma-4-26B-A4B", "text_config", {"per_layer_config": {"30": {}}}, "per_layer_config/30"),
     ("google/gemma-4-26B-A4B", "text_config", {"per_layer_config": {"5": {"rope": 1}}}, "per_layer_config/5/rope"),
     ("Qwen/Qwen3.5-27B", "text_config", {"mamba_ssm_dtype": "int8"}, "mamba_ssm_dtype"),
@@ -97,6 +110,18 @@ def test_a_nested_field_is_named_by_its_path(model: str, part: str, change: dict
     config = named(model)
 
     assert pointer({**config, part: {**config[part], **change}}) == f"/config/{part}/{field}"
+
+
+@pytest.mark.parametrize(
+    "part, given, field",
+    [
+        ("audio_config", {"sscp_conv_channel_size": [128]}, "sscp_conv_channel_size"),
+        ("audio_config", {"conf_num_attention_heads": 7}, "hidden_size"),
+        ("vision_config", {"architecture": "novel"}, "architecture"),
+    ],
+)
+def test_an_encoder_of_gemma_3n_is_refused_by_its_path(part: str, given: dict[str, Any], field: str) -> None:
+    assert pointer({**named("google/gemma-3n-E4B-it"), part: given}) == f"/config/{part}/{field}"
 
 
 def test_pattern_free_ultra_is_refused_for_its_blocks() -> None:

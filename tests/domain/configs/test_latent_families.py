@@ -149,3 +149,27 @@ def test_prediction_layers_are_no_part_of_the_model() -> None:
 
     assert bare.parameters == predicting.parameters
     assert not [m for m in bare.modules if m.kind is ModuleKind.PREDICTION]
+
+
+def test_kimi_k3_may_have_its_narrower_experts_without_a_norm() -> None:
+    config = named("moonshotai/Kimi-K3")
+
+    bare = read_config({**config, "text_config": {**config["text_config"], "latent_moe_use_norm": False}})
+
+    assert read_config(config).parameters - bare.parameters == 92 * 3584
+
+
+def test_kimi_linear_of_latent_layers_alone_keeps_no_state() -> None:
+    architecture = changed("moonshotai/Kimi-Linear-48B-A3B-Instruct", layer_types=["full_attention"] * 27)
+
+    assert [(g.spec.kind, len(g.layers)) for g in architecture.caches] == [(CacheKind.LATENT, 27)]
+    assert ModuleKind.MIXER not in {m.kind for m in architecture.modules}
+
+
+def test_minimax_m3_has_index_keys_where_its_marks_say() -> None:
+    marks = {"sparse_attention_freq": [0] * 58 + [1, 1]}
+
+    architecture = changed("MiniMaxAI/MiniMax-M3", sparse_attention_config=marks)
+
+    assert [g.layers for g in kind(architecture, CacheKind.INDEXER)] == [(58, 59)]
+    assert module(architecture, "indexer.k_proj").layers == (58, 59)

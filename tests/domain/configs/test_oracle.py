@@ -8,6 +8,9 @@ import pytest
 from tests import oracle
 from tests.domain.configs.published import named
 
+# The first import of transformers alone may take minutes on a busy machine, and cut short it is left half done for all.
+pytestmark = pytest.mark.timeout(600)
+
 SAMPLE = (
     "meta-llama/Llama-3.2-1B-Instruct",
     "mistralai/Mistral-7B-v0.1",

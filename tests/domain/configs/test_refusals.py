@@ -34,6 +34,8 @@ CHANGES: list[tuple[str, dict[str, Any], str]] = [
     ("XiaomiMiMo/MiMo-V2-Flash", {"hybrid_layer_pattern": [0, 1]}, "hybrid_layer_pattern"),
     ("XiaomiMiMo/MiMo-V2-Flash", {"hybrid_layer_pattern": [2] * 48}, "hybrid_layer_pattern"),
     ("XiaomiMiMo/MiMo-V2-Flash", {"swa_num_key_value_heads": 5}, "swa_num_key_value_heads"),
+    ("mosaicml/mpt-7b", {"attn_config": {"attn_type": "novel"}}, "attn_config/attn_type"),
+    ("stepfun-ai/Step-3.5-Flash", {"attention_other_setting": {"num_attention_groups": 7}}, "attention_other_setting"),
     ("stepfun-ai/Step-3.5-Flash", {"moe_layers_enum": "3,4,five"}, "moe_layers_enum"),
     ("tencent/Hunyuan-A13B-Instruct", {"num_experts": [64] * 31 + [32]}, "num_experts"),
     ("tencent/Hunyuan-A13B-Instruct", {"moe_topk": [65] * 32}, "moe_topk"),

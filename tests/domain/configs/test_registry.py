@@ -5,6 +5,8 @@ import subprocess
 import sys
 from importlib import import_module
 
+import pytest
+
 from service.domain import configs
 
 
@@ -29,3 +31,12 @@ def test_a_family_is_imported_when_its_first_config_is_read() -> None:
     printed = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
 
     assert printed.strip() == "0"
+
+
+def test_every_family_is_imported_before_a_server_forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    imported: list[str] = []
+    monkeypatch.setattr(configs, "import_module", imported.append)
+
+    configs.import_readers()
+
+    assert sorted(imported) == sorted(f"{configs.__name__}.{name}" for name in stated())

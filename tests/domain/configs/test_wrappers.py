@@ -124,3 +124,30 @@ def test_an_encoder_that_is_not_known_is_refused() -> None:
     assert refusal({**named(LLAVA), "vision_config": {"model_type": "novel_vision"}}) == (
         "/config/vision_config/model_type"
     )
+
+
+def test_a_thinker_that_is_saved_alone_is_read_as_inside_its_omni_model() -> None:
+    whole = named("Qwen/Qwen2.5-Omni-7B")
+
+    alone = read_config(whole["thinker_config"])
+
+    assert (alone.parameters, alone.caches) == (read_config(whole).parameters, read_config(whole).caches)
+    assert not any("talker" in note for note in alone.assumptions)
+
+
+def test_a_flattened_step_without_an_encoder_is_its_decoder_alone() -> None:
+    config = named("stepfun-ai/Step-3.7-Flash")
+
+    flat = read_config({**config["text_config"], "model_type": "step3p7"})
+
+    assert encoder_parameters(flat) == 0
+    assert flat.parameters == read_config(config).parameters - encoder_parameters(read_config(config))
+
+
+def test_the_chat_files_of_internvl_have_biases_in_their_encoder_unless_they_say_otherwise() -> None:
+    config = named("transformers/internvl")
+    chat = {"model_type": "internvl_chat", "llm_config": config["text_config"], "vision_config": {}}
+
+    silent, bare = (read_config({**chat, "vision_config": vision}) for vision in ({}, {"qkv_bias": False}))
+
+    assert silent.parameters - bare.parameters == 24 * 3 * 1024

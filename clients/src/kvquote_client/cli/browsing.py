@@ -36,7 +36,7 @@ def browse(resource: str, asked: argparse.Namespace, client: Client, output: Out
     limit = filters.pop("limit", None)
     found = getattr(client, resource).list(**filters, limit=min(limit or _LARGEST_PAGE, _LARGEST_PAGE))
     rows = [row.raw for row in islice(found, limit)]
-    output.tell({"items": rows}, rows, LISTINGS[resource].lines(rows, output.screen))
+    output.tell({"items": rows}, rows, LISTINGS[resource].lines(rows, output.screen), found.kind)
     return 0
 
 

@@ -11,6 +11,8 @@ from kvquote_client.cli.screen import Screen
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from kvquote_client.reading import Answer
+
 
 class Output(NamedTuple):
     """Standard output; `form` is text, json or csv."""
@@ -23,14 +25,23 @@ class Output(NamedTuple):
         """Standard output as it is now."""
         return cls(Screen.of(sys.stdout), form)
 
-    def tell(self, document: object, rows: Sequence[Mapping[str, Any]], text: Iterable[str]) -> None:
-        """Write the form that was asked for: the document as it came, its flat rows, or the lines for a person."""
+    def tell(
+        self,
+        document: object,
+        rows: Sequence[Mapping[str, Any]],
+        text: Iterable[str],
+        kind: type[Answer] | None = None,
+    ) -> None:
+        """Write the form that was asked for: the document as it came, its flat rows, or the lines for a person.
+
+        `kind` is the class of the rows, whose names are the header of a list without any.
+        """
         if self.form == "json":
             self.tell_json(document)
         elif self.form == "csv":
-            from kvquote_client.cli.rows import csv_lines
+            from kvquote_client.cli.rows import columns, csv_lines
 
-            self.write(csv_lines(rows))
+            self.write(csv_lines(rows, columns(kind) if kind else ()))
         else:
             self.write(text)
 

@@ -45,9 +45,14 @@ def _figures(kind: type[Answer]) -> list[str]:
     return [each.name for each in fields(kind) if str(each.type).removesuffix(" | None") in _FIGURES]
 
 
-def csv_lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """A header and a line for each row; names are those of all rows, as they first come."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
+def columns(kind: type[Answer]) -> list[str]:
+    """The names that rows of that class have, for a list that has none."""
+    return [each.name for each in fields(kind) if each.name != "raw"]
+
+
+def csv_lines(rows: Sequence[Mapping[str, Any]], empty: Sequence[str] = ()) -> Iterator[str]:
+    """A header and a line for each row; names are those of all rows, as they first come, `empty` where none does."""
+    names = list(dict.fromkeys(name for row in rows for name in row)) if rows else empty
     if names:
         yield _line(names)
     for row in rows:
