@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from service.domain.engines.ranks import levers
-from service.domain.engines.vllm import levers as vllm_levers
+from service.domain.engines.vllm.capacity import ceiling
 from service.domain.errors import NotSupported
 from tests.domain.conftest import Ask
 
@@ -37,7 +37,10 @@ def test_a_change_that_the_engine_refuses_is_no_lever() -> None:
 
     refused: Any = Setting()
     other: Any = Setting()
-    candidates = [("smaller", {"kv_dtype": "fp8"}, refused), ("released", {"memory_utilization": 0.95}, other)]
+    candidates: list[levers.Candidate] = [
+        ("smaller", {"kv_dtype": "fp8"}, refused),
+        ("released", {"memory_utilization": 0.95}, other),
+    ]
 
     assert levers.levers(candidates, hold, 10) == [
         {"move": "released", "change": {"memory_utilization": 0.95}, "max_sequences": 14, "gain": 4}
@@ -47,14 +50,13 @@ def test_a_change_that_the_engine_refuses_is_no_lever() -> None:
 
 def test_a_change_that_vllm_refuses_is_no_lever(ask_fit: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = ask_fit(**LLAMA, engine="vllm")["levers"]
-    ceiling = vllm_levers.ceiling_of
 
     def refusing(setting: Any, release: Any) -> int:  # noqa: ANN401  # as the engine's own
         if setting.cache.name == "fp8":
             raise NotSupported.at("/kv_dtype", "no such cache")
         return ceiling(setting, release)
 
-    monkeypatch.setattr(vllm_levers, "ceiling_of", refusing)
+    monkeypatch.setattr("service.domain.engines.vllm.levers.ceiling_of", refusing)
 
     left = [lever for lever in usual if lever["change"] != {"kv_dtype": "fp8"}]
     assert ask_fit(**LLAMA, engine="vllm")["levers"] == left != usual
