@@ -21,11 +21,13 @@ def test_experts_are_not_spread_over_more_ranks_than_there_are(shelf: Shelf) -> 
 
 
 def test_a_shortage_offers_no_ranks_that_the_experts_cannot_be_spread_over(ask_fit: Ask) -> None:
-    """With nothing narrower left to ask, 32 ranks hold the batch where they slice the 8 experts."""
-    tight = {"weight_dtype": "int4", "kv_dtype": "int4", "memory_bytes": 8 * 10**9, "batch_size": 22}
-    asked = {"model": MIXTRAL, "engine": "none", "context_tokens": 32_768, "tensor_parallel": 8, **tight}
+    """With nothing narrower or shorter left to ask, 16 ranks hold a sequence more by slicing attention."""
+    narrow = {"weight_dtype": "int4", "kv_dtype": "int4", "context_tokens": 1, "reserve_bytes": 0}
+    asked = {"model": MIXTRAL, "engine": "none", "tensor_parallel": 8, "memory_bytes": 4 * 10**9, **narrow}
+    batch = ask_fit(**asked)["max_sequences"] + 1
 
-    sliced, spread = (ask_fit(**asked, expert_parallel=spread)["shortage"] for spread in (False, True))
+    sliced, spread = (ask_fit(**asked, batch_size=batch, expert_parallel=spread) for spread in (False, True))
 
-    assert sliced["nearest_change"] == {"tensor_parallel": 32}
-    assert spread["nearest_change"] is None
+    assert sliced["max_sequences"] == spread["max_sequences"] == batch - 1
+    assert sliced["shortage"]["nearest_change"] == {"tensor_parallel": 16}
+    assert spread["shortage"]["nearest_change"] is None
