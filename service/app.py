@@ -9,6 +9,7 @@ from flask import Blueprint, Flask, request
 from service.api import auth, fit, health, problems, traffic
 from service.api.problems import ProblemError
 from service.api.services import Keeper, Services
+from service.api.spared import ROUTE_KEY, spared
 from service.settings import Settings
 from service.storage.database import make_engine, make_sessions
 from service.storage.past import PastCatalogs
@@ -31,8 +32,10 @@ def create_app(settings: Settings, keeper: Keeper | None = None) -> Flask:
 
     `keeper` takes the place of the catalog in the database. Raises DatabaseUrlError.
     """
-    app = _whole(_services(settings, keeper))
-    app.wsgi_app = Observed(app.wsgi_app, _route_of, telemetry_logs.access_log(settings))  # type: ignore[method-assign]
+    services = _services(settings, keeper)
+    app = _whole(services)
+    answer = spared(app.wsgi_app, services)
+    app.wsgi_app = Observed(answer, _route_of, telemetry_logs.access_log(settings))  # type: ignore[method-assign]
     return app
 
 
@@ -51,7 +54,7 @@ class StagedApp:
         self._first_paths = frozenset(rule.rule for rule in first.url_map.iter_rules())
         self._rest: Flask | None = None
         self._loading = Lock()
-        self._observed = Observed(self._answer, _route_of, telemetry_logs.access_log(settings))
+        self._observed = Observed(spared(self._answer, self.services), _route_of, telemetry_logs.access_log(settings))
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         """Answer one request."""
@@ -109,6 +112,8 @@ def _require_host() -> None:
 
 
 def _route_of(environ: "WSGIEnvironment") -> str | None:
+    if ROUTE_KEY in environ:
+        return str(environ[ROUTE_KEY])
     rule = environ["werkzeug.request"].url_rule
     return rule.rule if rule is not None else None
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Reader = Callable[[], Asked]
 
 # What nearly every client sends; anything else is parsed.
-_TAKES_JSON = frozenset({"", "*/*", JSON_TYPE, "application/json, text/plain, */*"})
+TAKES_JSON = frozenset({"", "*/*", JSON_TYPE, "application/json, text/plain, */*"})
 
 
 def query_reader(schema: ClosedSchema) -> Reader:
@@ -57,5 +57,5 @@ def refuse_query(environ: "WSGIEnvironment") -> None:
 def check_accept(environ: "WSGIEnvironment") -> None:
     """Raise ProblemError (406) for a client that does not take JSON."""
     accept = environ.get("HTTP_ACCEPT", "")
-    if accept not in _TAKES_JSON and not request.accept_mimetypes.quality(JSON_TYPE):
+    if accept not in TAKES_JSON and not request.accept_mimetypes.quality(JSON_TYPE):
         raise ProblemError("not-acceptable", f"Answers are {JSON_TYPE}.")

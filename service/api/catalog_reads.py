@@ -6,7 +6,6 @@ from typing import Any
 
 from flask import Response, request
 
-from service import __version__
 from service.api import conditional, limits
 from service.api.asking import check_accept
 from service.api.paging import make_cursor, next_link, read_cursor
@@ -62,7 +61,7 @@ def show_entry(kind: Kind, name: str) -> Response:
     asked = ENTRY_QUERY.read_texts(read_query(request.environ))
     catalog = catalog_at(asked.get("as_of"))
     stored = found(catalog, kind.kind, name)
-    return tagged(entry_tag(stored), lambda: _shown(kind, catalog, stored))
+    return tagged(conditional.entry_tag(stored), lambda: _shown(kind, catalog, stored))
 
 
 def list_revisions(kind: Kind, name: str) -> Response:
@@ -72,11 +71,6 @@ def list_revisions(kind: Kind, name: str) -> Response:
     catalog = snapshot()
     key = kind.kind, _id_ever(catalog, kind.kind, name)
     return _tabled(form, asked, catalog.revision, lambda: _past(asked, key, catalog))
-
-
-def entry_tag(entry: StoredEntry | Entry) -> str:
-    """The ETag of an entry: it changes when the entry does, and with the code that makes its normal form."""
-    return conditional.body_tag(f"{entry.kind}/{entry.id} {entry.revision} {__version__}".encode())
 
 
 def entry_document(kind: Kind, entry: Entry, read_model: Callable[[], Model]) -> dict[str, Any]:

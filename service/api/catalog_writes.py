@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from flask import Response, request
 
+from service.api import conditional
 from service.api.auth import authorised
 from service.api.bodies import JSON_TYPE, read_object
-from service.api.catalog_reads import Kind, entry_document, entry_tag, found
+from service.api.catalog_reads import Kind, entry_document, found
 from service.api.preconditions import Precondition
 from service.api.problems import ProblemError
 from service.api.queries import read_query
@@ -46,7 +47,7 @@ def store_entry(kind: Kind, entry: Entry, writer: Writer, condition: Preconditio
     _invalid(Fault(pointer, detail) for pointer, detail in entry_faults(entry, _schemas(), "the path names"))
 
     def permit(catalog: Snapshot, before: Entry | None) -> None:
-        condition.check(entry_tag(before) if before else None)
+        condition.check(conditional.entry_tag(before) if before else None)
         _refuse("name-taken", taken_names(catalog, entry))
         _invalid(unknown_references(catalog, entry))
         if before is not None and not overwrite:
@@ -66,7 +67,7 @@ def delete_entry(kind: Kind, name: str) -> Response:
         if before is None:
             _not_here(catalog, kind, name)
         else:
-            condition.check(entry_tag(before))
+            condition.check(conditional.entry_tag(before))
             _refuse_used(users_of(catalog, before))
 
     _write(Change(kind.kind, name, None), writer, permit)
@@ -95,7 +96,7 @@ def _write(change: Change, writer: Writer, permit: Permit) -> Written:
 def _answer(kind: Kind, entry: Entry, *, created: bool) -> Response:
     document = entry_document(kind, entry, lambda: model.from_facts(entry))
     response = Response(encode(document) + "\n", 201 if created else 200, content_type=JSON_TYPE)
-    response.headers["ETag"] = entry_tag(entry)
+    response.headers["ETag"] = conditional.entry_tag(entry)
     response.headers["Cache-Control"] = "no-store"
     if created:
         response.headers["Location"] = f"{kind.path}/{entry.id}"

@@ -6,12 +6,17 @@ Tags are strong, the same from every copy of the service, and never depend on wh
 import json
 from collections.abc import Mapping
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
 from flask import Response
 from werkzeug.http import parse_etags
 
 from service import __version__
 from service.api.responses import CompleteResponse
+
+if TYPE_CHECKING:
+    from service.domain.catalog import Entry
+    from service.storage.catalog import StoredEntry
 
 CACHE_CONTROL = "private, max-age=0, must-revalidate"
 _LONGEST_HEADER = 8192
@@ -27,6 +32,11 @@ def question_tag(path: str, asked: Mapping[str, object], catalog_revision: int, 
 def body_tag(body: bytes) -> str:
     """The tag of a document that is at hand anyway."""
     return _digest(body)
+
+
+def entry_tag(entry: "StoredEntry | Entry") -> str:
+    """The ETag of an entry: it changes when the entry does, and with the code that makes its normal form."""
+    return body_tag(f"{entry.kind}/{entry.id} {entry.revision} {__version__}".encode())
 
 
 def matches(if_none_match: str | None, tag: str, *, exists: bool = True) -> bool:

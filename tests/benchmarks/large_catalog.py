@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 
-from flask import Flask, Response
+from flask import Flask
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, event
 
@@ -30,8 +30,6 @@ PATHS = {
     "a GPU": "/gpus/a100-sxm-80gb",
     "a list": "/models?limit=50",
 }
-# The 200 of a GPU is little more than what a bare view takes for any 304: told, without a bar, and beside that view.
-SPARED = {"a quote": 0.5, "a model": 0.5, "a GPU": None, "a list": 0.5}
 LISTS = {"a list": "/models?", "a filtered list": "/models?has_reader=true&min_parameters=1&"}
 
 
@@ -47,25 +45,17 @@ def _times(place: Workplace, few: str, many: str) -> list[Figure]:
         small, large = (_settled(stack.enter_context(application(url))) for url in (few, many))
         fits = [_fits(app, place, 2 * count) for app in (small, large)]
         known = {what: _conditional((small, large), path, count) for what, path in PATHS.items()}
-        bare = gets(_bare(), PATHS["a GPU"], count, "304")
         pages = {what: [gets(large, one, count) for one in _pages(large, path, page)] for what, path in LISTS.items()}
         place.say("large catalog: quotes, 304s and pages on both catalogs in turn")
-        interleaved([bare, *fits, *_all(known.values()), *_all(pages.values())], place.effort.rounds)
+        interleaved([*fits, *_all(known.values()), *_all(pages.values())], place.effort.rounds)
     name = f"with {place.effort.models:,} models, to {FEW}"
     return [
         _told(f"/fit {name}", fits[1], fits[0], 1.1),
         *(_told(f"a 304 of {what} {name}", on[1], on[0], 1.1) for what, on in known.items()),
-        *(_told(f"a 304 of {what}, to its 200", on[1], on[2], SPARED[what]) for what, on in known.items()),
-        _told("a 304 of a bare Flask view, to the 200 of a GPU", bare, known["a GPU"][2], None),
+        *(_told(f"a 304 of {what}, to its 200", on[1], on[2], 0.5) for what, on in known.items()),
         *(_told(f"page {page:,} of {what}, to page 1", at[1], at[0], 2) for what, at in pages.items()),
         microseconds("large catalog: page 1 of a list", pages["a list"][0].best),
     ]
-
-
-def _bare() -> Flask:
-    app = Flask("bare")
-    app.add_url_rule("/<path:name>", view_func=lambda name: Response(status=304))  # noqa: ARG005 - the route's own
-    return app
 
 
 def _settled(app: Flask) -> Flask:
@@ -77,7 +67,7 @@ def _settled(app: Flask) -> Flask:
     return app
 
 
-def _told(what: str, costly: Contender, cheap: Contender, bar: float | None) -> Figure:
+def _told(what: str, costly: Contender, cheap: Contender, bar: float) -> Figure:
     return ratio(f"large catalog: {what}", costly.best, cheap.best, bar)
 
 
