@@ -132,3 +132,13 @@ def test_a_step_waits_for_the_rank_whose_experts_most_tokens_touch(ask_traffic: 
     )
     assert few[1] > 1.2 * few[0]
     assert many[1] == pytest.approx(many[0], rel=0.02)
+
+
+def test_where_every_layer_has_experts_nothing_is_gathered(ask_traffic: Ask) -> None:
+    """48 layers, to 8 experts of 128; each of four ranks attends to 4 of 16 sequences."""
+    question = {"model": "qwen3-30b-a3b", "gpu": "h100-sxm-80gb", "engine": "sglang", "context_tokens": 4096}
+    apart = {"tensor_parallel": 4, "attention_data_parallel": 4, "expert_parallel": True}
+
+    answer = ask_traffic(**question, **apart, batch_size=16)
+
+    assert sent(answer) == {"all_to_all": (96, 4 * 8 * 2048 * 2)}

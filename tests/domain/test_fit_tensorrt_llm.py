@@ -1,14 +1,19 @@
 """`/fit` and `/traffic` with `engine: tensorrt-llm`: the whole answer, not the engine's arithmetic alone."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from service.domain.cache import IndexerCache, LatentCache
 from service.domain.errors import NotSupported, ValidationError
+from service.domain.holding import hold
+from service.domain.naming import NamedModel
+from service.domain.question import resolve
 from tests.domain.agreement import ask, check_agrees, check_levers, parts
-from tests.domain.conftest import Ask
+from tests.domain.conftest import Ask, Shelf
 
 H100 = {"model": "llama-3.1-8b-instruct", "gpu": "h100-sxm-80gb", "engine": "tensorrt-llm", "context_tokens": 8192}
 WINDOWED = {"model": "gpt-oss-20b", "gpu": "h100-sxm-80gb", "engine": "tensorrt-llm", "context_tokens": 8192}
@@ -207,3 +212,19 @@ def test_more_memory_never_gives_fewer_sequences(question: dict[str, Any], more:
     answer, larger = (ask(question | {"memory_bytes": (1 << 35) + extra}) for extra in (0, more))
     if answer and larger:
         assert larger["max_sequences"] >= answer["max_sequences"]
+
+
+def test_several_tokens_in_a_row_of_a_cache_are_not_described(shelf: Shelf) -> None:
+    class Compressed(Shelf):
+        def named_model(self, name: str, pointer: str = "/model") -> NamedModel:  # noqa: ARG002  # one for every name
+            found = shelf.model(name)
+            rows = tuple(
+                owners for owners in found.architecture.caches if isinstance(owners.spec, LatentCache | IndexerCache)
+            )
+            return NamedModel(replace(found, architecture=replace(found.architecture, caches=rows), memo={}))
+
+    question = LATENT | {"model": "deepseek-v4-flash", "context_tokens": 4096}
+    with pytest.raises(NotSupported, match="keeps the compressed attention of DeepSeek-V4-Flash") as caught:
+        hold(resolve(question, Compressed()))
+
+    assert caught.value.faults[0].nearest == ("none",)

@@ -11,6 +11,7 @@ from service.domain.files import Tensor
 from service.domain.files.index import Index
 from service.domain.importing import Checkpoint, Naming
 from service.domain.model import from_facts
+from service.domain.precision import NumberFormat
 from service.domain.stored import weights_for
 from service.domain.weights import whole_model
 from tests.domain.conftest import Shelf, entry
@@ -165,3 +166,25 @@ def test_a_header_without_some_of_the_layers_is_refused(shelf: Shelf, prefix: st
 
     with pytest.raises(ValidationError, match="nothing of 1 of 2 layers, the first of them 1"):
         imported(shelf, TINY, (tensor for tensor in lacking if ".1." not in tensor.name))
+
+
+def test_the_same_header_twice_is_no_second_file(shelf: Shelf) -> None:
+    with pytest.raises(ValidationError) as caught:
+        imported(shelf, TINY, tensors(), tensors())
+
+    (fault,) = caught.value.faults
+    assert fault.pointer == "/safetensors_header/1"
+    assert "are those of /safetensors_header/0" in fault.detail
+
+
+def test_a_type_that_the_catalog_does_not_know_gives_way_to_the_next_word_for_it(shelf: Shelf) -> None:
+    class Knowing(Shelf):
+        def format(self, name: str, pointer: str = "") -> NumberFormat:  # type: ignore[override]  # not kept
+            if name == "fp99":
+                raise ValidationError.at(pointer, "no fp99")
+            return shelf.format(name)
+
+    checkpoint = Checkpoint(TINY, Knowing())
+    checkpoint.add_tensors(tensors(), "/gguf_header", "fp99")
+
+    assert checkpoint.facts(NAMING)["checkpoint"]["dtype"] == "bf16"

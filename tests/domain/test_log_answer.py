@@ -12,6 +12,7 @@ from service.domain.gpu import Gpu
 from service.domain.log_answer import log_answer
 from service.domain.logs import read
 from service.domain.naming import NamedModel
+from service.domain.precision import NumberFormat
 from service.storage.catalog_yaml import read_yaml
 from tests.domain.conftest import CATALOG, Shelf, entry
 from tests.domain.logs.samples import SAMPLES
@@ -257,3 +258,20 @@ def test_many_settings_that_are_not_understood_are_said_in_one_sentence(names: N
 
     assert any("and 13 more" in warning for warning in found["warnings"])
     assert len(found["settings"]["note"]) == 200
+
+
+def test_a_type_by_another_of_its_names_is_no_contradiction() -> None:
+    class Spelled(Names):
+        def format(self, name: str, pointer: str = "") -> NumberFormat:  # type: ignore[override]  # not kept
+            return super().format("fp8" if name == "ptpc_fp8" else name, pointer)
+
+    log = CONFIG.format(tensor=1) + ", kv_cache_dtype=fp8, quantization=fp8"
+    warned = {
+        given: any(
+            "is given as" in warning
+            for warning in answer(Spelled(), log, gpu="h100-sxm-80gb", kv_dtype=given)["warnings"]
+        )
+        for given in ("fp8", "ptpc_fp8", "fp8_e4m3")
+    }
+
+    assert warned == {"fp8": False, "ptpc_fp8": False, "fp8_e4m3": True}

@@ -110,10 +110,11 @@ def test_a_device_whose_rate_is_not_listed_is_held_to_none(lost: str, measured: 
     assert by(Altered(**{lost: unlisted}), measured).verdict is Verdict.ACCEPTED
 
 
-def test_no_step_is_over_before_the_fullest_stage_is() -> None:
-    """Of two stages the last has the head beside its half of the layers, and no head is counted as read."""
-    half, setup = (4 * 4096**2 + 3 * 4096 * 11008) * 16 * 2, {**LLAMA, "pipeline_parallel": 2}
-    least = (half - 2 * 50 * 2**20) / (3.35e12 * 1.05)
+@pytest.mark.parametrize("stages", [2, 4])
+def test_no_step_is_over_before_the_fullest_stage_is(stages: int) -> None:
+    """The last has the head beside its share of the layers, and no head is counted as read."""
+    share, setup = (4 * 4096**2 + 3 * 4096 * 11008) * 32 // stages * 2, {**LLAMA, "pipeline_parallel": stages}
+    least = (share - 2 * 50 * 2**20) / (3.35e12 * 1.05)
 
     assert step(least * 1.01, **setup) is Verdict.ACCEPTED
     assert step(least * 0.99, **setup) is Verdict.QUARANTINED

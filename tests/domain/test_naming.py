@@ -88,3 +88,11 @@ def test_a_name_with_two_tuning_words_or_none_is_left_alone() -> None:
 )
 def test_a_revision_is_a_date_or_a_version_at_the_end(form: str, stem: str | None) -> None:
     assert undated(form) == stem
+
+
+@pytest.mark.parametrize("name, derived", [("x-7b-fp8", True), ("x-7b-q4-k-m", True), ("x-7b-bf16", False)])
+def test_a_checkpoint_in_16_bits_is_the_original(name: str, derived: bool) -> None:
+    found = ending_of(spelt(name))
+
+    assert found is not None
+    assert found[1].derived is derived

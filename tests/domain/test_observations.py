@@ -126,6 +126,14 @@ def test_a_row_without_anything_to_compare_teaches_nothing(row: dict[str, Any]) 
     assert observe(row, SHELF) is None
 
 
+def test_a_step_that_guesses_tokens_is_no_step_of_the_model() -> None:
+    row = step_row(1, 0.016)
+    guessed = {**row, "setup": {**row["setup"], "speculative_method": "eagle3", "speculative_tokens": 3}}
+
+    assert observe(row, SHELF) is not None
+    assert observe(guessed, SHELF) is None
+
+
 def test_a_card_without_a_listed_rate_has_no_step_to_compare() -> None:
     class Unlisted(Shelf):
         def gpu(self, name: str, pointer: str = "/gpu") -> Gpu:  # type: ignore[override]  # the shelf's own is cached
@@ -148,7 +156,7 @@ class Held(Shelf):
     def __init__(self, **limits: object) -> None:
         super().__init__()
         textbook: Any = super().engine("none")
-        self._textbook = replace(textbook, limits=limits and replace(textbook.limits, **limits))
+        self._textbook = replace(textbook, limits=replace(textbook.limits, **limits) if limits else None)
 
     def engine(self, name: str) -> Any:  # type: ignore[override]  # noqa: ANN401  # not kept as the shelf keeps it
         return self._textbook if name == "none" else super().engine(name)

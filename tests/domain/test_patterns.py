@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.domain import patterns
 from service.domain.patterns import Pattern, PatternError
 
 _atoms = st.sampled_from(["a", "b", ".", r"\.", r"\d", "1", "[ab]", "[^a]", "[a-b1]", r"[\d.]", "self_attn"])
@@ -52,6 +53,35 @@ def test_an_expression_that_goes_back_for_ever_elsewhere_takes_no_time() -> None
 def test_what_it_does_not_know_is_refused(expression: str) -> None:
     with pytest.raises(PatternError):
         Pattern(expression)
+
+
+@pytest.mark.parametrize("text", ["", "a", "b", "ab", "aab", "ba"])
+@pytest.mark.parametrize("sign", ["*", "+", "?"])
+@pytest.mark.parametrize("way", ["?", "+"])
+def test_a_lazy_or_possessive_repetition_describes_the_same_texts(sign: str, way: str, text: str) -> None:
+    assert Pattern(f"a{sign}{way}b").matches(text) == Pattern(f"a{sign}b").matches(text)
+
+
+@pytest.mark.parametrize("expression", ["^*a", "a$+", "a^", "[z-a]", r"[a-\d]", r"[\d-z]", "[a-\u00e9]"])
+def test_what_means_nothing_or_too_much_is_refused(expression: str) -> None:
+    with pytest.raises(PatternError):
+        Pattern(expression)
+
+
+def test_an_expression_of_more_states_than_any_list_needs_is_refused() -> None:
+    assert Pattern("a*" * 400).matches("")
+    with pytest.raises(PatternError, match="describes too much"):
+        Pattern("a*" * 500)
+
+
+def test_steps_are_kept_up_to_a_number_and_are_right_beyond_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns, "_KEPT", 3)
+    found, sizes = Pattern("(?:ab|a.c)*d$"), []
+    for text in ("abd", "axcd", "abaxcd", "ab", "abaycabd", "axd"):
+        assert found.matches(text) == (re.match("(?:ab|a.c)*d$", text) is not None)
+        sizes.append(len(found._steps))
+
+    assert max(sizes) == 3
 
 
 def test_an_expression_too_long_to_be_meant_is_refused() -> None:

@@ -1,9 +1,11 @@
 """Rows that tell an engine's command line and no fields are taken for what the command says."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from service.domain import observations
 from service.domain.measurement import Lookups, Verdict, judge
 from service.domain.observations import observe
 from service.domain.row_commands import spelled_out, without_command
@@ -28,6 +30,23 @@ def test_a_command_says_all_that_fields_say() -> None:
     assert judge(by_command, NOW, Lookups(catalog())) == judge(by_fields, NOW, Lookups(catalog()))
     assert judge(by_command, NOW, Lookups(catalog())).model_id == MODEL
     assert observe(by_command, catalog()) == observe(by_fields, catalog())
+
+
+def test_a_command_that_rows_share_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+
+    def counted(row: Mapping[str, Any], by: Any) -> Mapping[str, Any]:  # noqa: ANN401  # any catalog
+        read.append(row["id"])
+        return spelled_out(row, by)
+
+    monkeypatch.setattr(observations, "spelled_out", counted)
+    memo: observations.Memo = {}
+    shared, other = commanded(COMMAND), commanded(f"{COMMAND} --max-num-seqs 128")
+
+    found = [observe(row, catalog(), memo) for row in (shared, {**shared, "id": "another"}, other)]
+
+    assert len(read) == 2
+    assert found[0] == found[1] == observe(shared, catalog())
 
 
 def test_fields_beside_a_command_go_with_it() -> None:

@@ -1,5 +1,6 @@
 """The bytes of published checkpoints, from nothing but their configs, and those of GGUF files."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,10 +9,10 @@ from hypothesis import strategies as st
 
 from service.domain.architecture import Module, ModuleKind
 from service.domain.catalog import CatalogKind, Entry
-from service.domain.errors import ConfigError, QuoteError
+from service.domain.errors import ConfigError, NotSupported, QuoteError
 from service.domain.model import Model, from_config, from_facts
 from service.domain.parallel import Layout
-from service.domain.precision import WeightFormat
+from service.domain.precision import NumberFormat, WeightFormat
 from service.domain.stored import StoredFormat, weights_for
 from service.domain.weights import rank_weights, whole_model
 from tests.domain.conftest import Shelf, entry
@@ -284,3 +285,44 @@ def test_every_family_has_a_file_of_every_type(shelf: Shelf, model: str, name: s
     bits = whole(shelf, read, name) * 8 / read.architecture.parameters
 
     assert 2 < bits < 10
+
+
+def test_a_name_in_every_layer_takes_in_what_is_listed_by_layer(shelf: Shelf) -> None:
+    everywhere = quantized(LLAMA_8B, **{**FP8_DYNAMIC, "ignore": ["mlp.down_proj", "lm_head"]})
+    both = quantized(
+        LLAMA_8B,
+        **{**FP8_DYNAMIC, "ignore": ["model.layers.*.mlp.down_proj", "model.layers.3.mlp.down_proj", "lm_head"]},
+    )
+
+    assert {of(shelf, both, "down_proj", layer) for layer in (0, 3, 31)} == {16}
+    assert whole(shelf, both) == whole(shelf, everywhere)
+
+
+@pytest.mark.parametrize("name", ["fp8_ds_mla"])
+def test_a_type_of_caches_alone_is_none_that_weights_are_stored_in(shelf: Shelf, name: str) -> None:
+    with pytest.raises(NotSupported, match=f"{name} is not a format that weights") as caught:
+        whole(shelf, from_config(LLAMA_8B), name)
+
+    assert caught.value.faults[0].pointer == "/weight_dtype"
+
+
+class Falling(Shelf):
+    """The shelf, with rows of `q4_k` that do not divide falling back to what a test says."""
+
+    def __init__(self, fallback: str) -> None:
+        self._fallback = fallback
+
+    def format(self, name: str, pointer: str = "") -> NumberFormat:  # type: ignore[override]  # not kept
+        found = super().format(name, pointer)
+        weight = found.weight
+        return replace(found, weight=replace(weight, fallback=self._fallback)) if name == "q4_k" and weight else found
+
+
+def test_rows_that_do_not_divide_fall_back_as_the_catalog_says_and_not_for_ever(shelf: Shelf) -> None:
+    model = from_config({**LLAMA_8B, "hidden_size": 4000, "num_attention_heads": 40, "num_key_value_heads": 40})
+
+    usual, circle = whole(shelf, model, "q4_k_m"), whole(Falling("q4_k"), replace(model, memo={}), "q4_k_m")
+
+    assert circle < usual
+    with pytest.raises(NotSupported, match="fp8_ds_mla is not a format that weights"):
+        whole(Falling("fp8_ds_mla"), replace(model, memo={}), "q4_k_m")

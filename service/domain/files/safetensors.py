@@ -74,9 +74,8 @@ class _Spans:
     def add(self, begin: int, end: int) -> None:
         if len(self._begins) >= MOST_TENSORS:
             refuse(self._pointer, f"It has more than {MOST_TENSORS:,} tensors.")
-        if end > begin:
-            self._begins.append(begin)
-            self._ends.append(end)
+        self._begins.append(begin)
+        self._ends.append(end)
 
     def check(self) -> None:
         """Each begins where another ends, the first at 0: then every byte belongs to one of them."""

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from service.domain.catalog import CatalogKind
 from service.domain.engines.times import Case, StepPolicy, Times, step_policy
-from tests.domain.conftest import Shelf
+from tests.domain.conftest import Shelf, entry
 
 SHELF = Shelf()
 ENGINES = ("none", "vllm", "sglang", "llama.cpp")
@@ -163,3 +164,15 @@ def test_a_send_takes_what_an_all_reduce_of_two_ranks_takes() -> None:
 
 def test_coefficients_are_found_once() -> None:
     assert times("none", "l4") is times("none", "l4")
+
+
+def test_coefficients_of_a_few_cases_are_kept_and_of_all_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("service.domain.engines.times._KEPT", 2)
+    few, usual = (step_policy(entry(CatalogKind.ENGINE, "vllm").facts) for _ in range(2))
+    sizes = []
+    for gpu, bits in product(("l40s", "h100-sxm-80gb", "b200-sxm-180gb"), (4.0, 8.0, 16.0)):
+        case = Case(SHELF.gpu(gpu), "bf16", bits, 16.0, 1, None)
+        assert few.times(case).weight_fraction == usual._times(case).weight_fraction
+        sizes.append(len(few.kept))
+
+    assert max(sizes) == 2

@@ -128,6 +128,7 @@ def test_a_tensor_without_elements_takes_no_place() -> None:
     found = read(header({"a": A, "none": nothing, "b": B}))
 
     assert [(tensor.name, tensor.bytes) for tensor in found] == [("a", 16), ("none", 0), ("b", 4)]
+    assert refusal(lambda: read(header({"a": A, "none": {**nothing, "data_offsets": [17, 17]}}))) == "/header"
 
 
 def test_more_tensors_than_any_checkpoint_has_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,13 +29,6 @@ class Part(NamedTuple):
     source: str = "modelled"
 
 
-class Refusal(NamedTuple):
-    """Why the engine would refuse to start: the constraint by its name in the answer, and a sentence."""
-
-    constraint: str
-    detail: str
-
-
 @dataclass(frozen=True, slots=True)
 class Rank:
     """One rank: `held_back` is what the engine leaves free for its own work beside the cache's budget.
@@ -87,7 +80,6 @@ class Terms(NamedTuple):
     needs_limit: bool
     assumptions: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,8 +122,8 @@ class Held:
 
     @cached_property
     def starts(self) -> bool:
-        """Whether the engine would start: nothing refused, everything placed, and room for what it insists on."""
-        if self.terms.refusals or self.over or not self.capacity_tokens:
+        """Whether the engine would start: everything placed, and room for what it insists on."""
+        if self.over or not self.capacity_tokens:
             return False
         limit = self.setting.scenario.limit_tokens
         return not self.terms.needs_limit or all(r.pool.holds_limit(r.pool_bytes, limit) for r in self.ranks)

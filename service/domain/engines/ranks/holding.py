@@ -132,8 +132,6 @@ class RanksHolding(Holding):
     def constraint(self) -> str:
         """What stops the start or one more sequence, in the words of the contract."""
         held, rank, budget = self.held, self.held.rank, self.budget
-        if held.terms.refusals:
-            return held.terms.refusals[0].constraint
         if rank.over_bytes:
             room = budget.memory_bytes - rank.held_back_bytes
             if rank.load.weight_bytes > room:
@@ -186,7 +184,7 @@ class RanksHolding(Holding):
         """What is taken for granted of the engine, and its arithmetic."""
         held = self.held
         self.question.assumptions += held.terms.assumptions
-        self.question.warnings += [*held.terms.warnings, *(refusal.detail for refusal in held.terms.refusals)]
+        self.question.warnings += held.terms.warnings
         context, lines = self.setting.scenario.context_tokens, []
         if self.setting.scenario.layout.gpus > 1:
             lines.append(f"rank {self.load.index} of a replica, on pipeline stage {self.load.stage}, fills first")

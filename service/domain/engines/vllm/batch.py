@@ -43,7 +43,8 @@ def batch_of(setting: Setting, rules: Rules) -> Batch:
 
 
 def _tier(rule: BatchRule, device: Device, memory_bytes: int) -> Tier:
-    for tier in rule.tiers:
+    """The first tier that the device belongs to; the last one is for all others."""
+    for tier in rule.tiers[:-1]:
         large = memory_bytes >= tier.least_gib * GIB
         if large and (not tier.named or device.named(tier.named)) and not device.named(tier.not_named):
             return tier

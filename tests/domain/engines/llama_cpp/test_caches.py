@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from service.domain.catalog import CatalogKind
 from tests.domain.agreement import ask
+from tests.domain.conftest import entry
 
 CELLS = 65_536
 
@@ -48,3 +50,14 @@ def test_a_window_keeps_no_more_than_it_reads(model: str, full: int, windowed: i
     pool = 2 * (CELLS * full + kept * windowed)
     assert _cells(pool, model=model, parallel_slots=1) == CELLS
     assert _cells(pool - 2 * 256, model=model, parallel_slots=1) < CELLS
+
+
+@pytest.mark.parametrize("full", [0, 1])
+def test_where_every_layer_has_a_window_no_length_is_the_longest(full: int) -> None:
+    kinds = ["sliding_attention"] * (26 - full) + ["full_attention"] * full
+    config = {**entry(CatalogKind.MODEL, "gemma-3-1b-it").facts["config"], "layer_types": kinds}
+
+    answer = ask({"engine": "llama.cpp", "config": config, "gpu": "h100-sxm-80gb", "context_tokens": 2048})
+
+    assert answer is not None
+    assert (answer["max_context_tokens"] is None) == (full == 0)

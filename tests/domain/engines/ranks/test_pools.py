@@ -75,3 +75,17 @@ def test_the_longest_sequence_fits_and_a_longer_one_does_not(name: str) -> None:
         return
     assert pool.sequences(size, longest) >= 1
     assert pool.sequences(size, longest + 1) == 0
+
+
+@pytest.mark.parametrize("name", POOLS)
+@settings(max_examples=15)
+@given(limit=st.integers(1, 5000))
+def test_an_engine_that_insists_on_its_longest_sequence_starts_from_the_least_that_holds_one(
+    name: str, limit: int
+) -> None:
+    """In every stream, where slots have streams of their own."""
+    pool = POOLS[name]
+    needed = pool.limit_needed(limit)
+    assert pool.holds_limit(needed, limit)
+    assert not pool.holds_limit(needed - 1, limit)
+    assert needed == pool.needed(4 if name == "streams" else 1, limit)

@@ -8,7 +8,10 @@ from service.domain.engines.ranks.setting import Setting, setting_of
 from service.domain.engines.sglang.layout import layout_of, used_share
 from service.domain.engines.sglang.policy import SglangEngine
 from service.domain.engines.sglang.rules import Rules
+from service.domain.errors import ValidationError
+from service.domain.holding import hold
 from service.domain.question import resolve
+from service.domain.quote import fit
 from tests.domain.agreement import ask, parts
 from tests.domain.conftest import Shelf
 
@@ -111,3 +114,22 @@ def _weights(version: str, more: dict[str, Any]) -> int:
     answer = ask({**H100, "engine_version": version, **more})
     assert answer is not None
     return parts(answer)["weights"]
+
+
+@pytest.mark.parametrize(
+    "asked, tokens",
+    [
+        ({}, 1),
+        ({"attention_backend": "FA3"}, 1),
+        ({"attention_backend": "trtllm_mha"}, 64),
+        ({"attention_backend": "trtllm_mha", "block_tokens": 32}, 32),
+        ({"attention_backend": "triton", "block_tokens": 48}, 48),
+    ],
+)
+def test_pages_are_as_asked_or_as_what_attends_takes_them(shelf: Shelf, asked: dict[str, Any], tokens: int) -> None:
+    assert fit(resolve(H100 | asked, shelf), shelf)["question"]["block_tokens"] == tokens
+
+
+def test_pages_that_what_attends_does_not_take_are_refused(shelf: Shelf) -> None:
+    with pytest.raises(ValidationError, match=r"takes no pages of 48 tokens, only 64, 16, 32, 128\."):
+        hold(resolve(H100 | {"attention_backend": "trtllm_mha", "block_tokens": 48}, shelf))

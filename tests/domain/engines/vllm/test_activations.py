@@ -82,3 +82,12 @@ def test_kernels_of_experts_change_no_other_format(quote: Hold) -> None:
 def test_kernels_of_experts_that_nobody_knows_are_refused(quote: Hold) -> None:
     with pytest.raises(NotSupported, match="these are"):
         quote(model="qwen3-30b-a3b", gpu="h100-sxm-80gb", moe_backend="cutlas")
+
+
+def test_a_backend_that_is_asked_keeps_its_own_workspace_in_the_older_core(quote: Hold) -> None:
+    """394 MiB is the size of the buffer in attention/backends/flashinfer.py of vLLM 0.7.3."""
+    asked = {**DENSE, "engine_version": "0.7.3"}
+    own, other = (gib(quote(**asked, attention_backend=name), "activations") for name in ("FLASHINFER", "flash_attn"))
+
+    assert own - other == pytest.approx(394 / 1024)
+    assert gib(quote(**asked), "activations") == other
