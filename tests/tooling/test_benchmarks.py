@@ -28,7 +28,7 @@ BARRED = {
     "memory": 2,
     "start": 3,
     "logs": 6,
-    "catalog": 12,
+    "catalog": 13,
     "client": 2,
     "probe": 2,
     "ingest": 11,
