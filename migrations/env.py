@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, text
 
 from service.settings import Settings
 from service.storage.database import UtcDateTime, begin_write, make_engine
-from service.storage.measurement_tables import Measurement
+from service.storage.measurement_tables import MEASUREMENT
 
 # Any number that no other lock of the database uses; spells "schema" in ASCII.
 _SCHEMA_LOCK: Final = 0x736368656D61
@@ -36,7 +36,7 @@ def _render_item(kind: str, item: Any, _autogenerate: object) -> str | Literal[F
 def _configure(**where: Any) -> None:  # noqa: ANN401
     context.configure(
         # Which all tables share: those of the other module are loaded with it.
-        target_metadata=Measurement.metadata,
+        target_metadata=MEASUREMENT.metadata,
         transactional_ddl=True,
         render_as_batch=True,
         render_item=_render_item,

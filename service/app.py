@@ -11,7 +11,7 @@ from service.api.problems import ProblemError
 from service.api.services import Keeper, Services
 from service.api.spared import ROUTE_KEY, spared
 from service.settings import Settings
-from service.storage.database import make_engine, make_sessions
+from service.storage.database import make_engine
 from service.storage.past import PastCatalogs
 from service.storage.snapshot import SnapshotKeeper
 from service.storage.token_cache import TokenCache
@@ -74,10 +74,9 @@ class StagedApp:
 
 def _services(settings: Settings, keeper: Keeper | None) -> Services:
     engine = make_engine(settings.database_url, settings.database_timeout_seconds)
-    sessions = make_sessions(engine)
-    keeper = keeper or SnapshotKeeper(sessions, settings.catalog_refresh_seconds)
-    tokens = TokenCache(sessions, settings.token_cache_seconds)
-    return Services(settings, engine, sessions, keeper, PastCatalogs(sessions, keeper), tokens)
+    keeper = keeper or SnapshotKeeper(engine, settings.catalog_refresh_seconds)
+    tokens = TokenCache(engine, settings.token_cache_seconds)
+    return Services(settings, engine, keeper, PastCatalogs(engine, keeper), tokens)
 
 
 def _whole(services: Services) -> Flask:

@@ -16,7 +16,7 @@ import click
 
 from service import __version__
 from service.cli_measurements import measurements
-from service.cli_shared import CommandError, NoDatabaseError, engine, in_plain_words, sessions, settings, user
+from service.cli_shared import CommandError, NoDatabaseError, engine, in_plain_words, settings, user
 
 if TYPE_CHECKING:
     from service.settings import Settings
@@ -138,7 +138,7 @@ def catalog_load(folder: Path | None, *, dry_run: bool, overwrite: bool, author:
 def _load(folder: Path | None, *, dry_run: bool, overwrite: bool = False, author: str | None = None) -> LoadReport:
     from service.storage.catalog_files import load
 
-    with sessions() as opened:
+    with engine() as opened:
         return load(opened, _folder(folder), author or user(), dry_run=dry_run, overwrite=overwrite)
 
 
@@ -195,7 +195,7 @@ def models_import(config: Path, hub_id: str, licence: str, *, replace: bool, dry
     if sum(map(bool, files.values())) > 1:
         raise CommandError("Give one of --index, --header and --gguf, not several.")
     asked = model_files.ModelFiles(config=config, **files)  # type: ignore[arg-type]  # as the options say
-    with sessions() as opened:
+    with engine() as opened:
         facts = model_files.read_model(opened, asked, Naming(hub_id, model_files.today(), licence=licence))
         if dry_run:
             return click.echo(json.dumps(facts, indent=1))
@@ -219,12 +219,12 @@ def token() -> None:
 @in_plain_words
 def token_create(name: str, scopes: tuple[str, ...], days: int, *, never_expires: bool) -> None:
     """Make a token and print it, this once: only its digest is kept."""
-    from service.storage.database import write_session
+    from service.storage.database import writing
     from service.storage.tokens import create_token
 
     lifetime = None if never_expires else timedelta(days=days)
-    with sessions() as opened, write_session(opened) as session:
-        made, text = create_token(session, _token_name(name), _scopes(scopes), user(), lifetime)
+    with engine() as opened, writing(opened) as connection:
+        made, text = create_token(connection, _token_name(name), _scopes(scopes), user(), lifetime)
     click.echo(f"Token {made.id} for {made.name}: {' '.join(sorted(made.scopes))}, {_until(made)}.", err=True)
     click.echo("Keep it now: it is not shown again.", err=True)
     click.echo(text)
@@ -234,11 +234,11 @@ def token_create(name: str, scopes: tuple[str, ...], days: int, *, never_expires
 @in_plain_words
 def token_list() -> None:
     """List every token there ever was; none of them can be read back."""
-    from service.storage.database import read_session
+    from service.storage.database import reading
     from service.storage.tokens import list_tokens
 
-    with sessions() as opened, read_session(opened) as session:
-        for known in list_tokens(session):
+    with engine() as opened, reading(opened) as connection:
+        for known in list_tokens(connection):
             used = f"last wrote {known.last_used_at:%Y-%m-%d %H:%M}Z" if known.last_used_at else "never wrote"
             click.echo(f"{known.id}  {known.name}  {' '.join(sorted(known.scopes))}  {_until(known)}, {used}")
 
@@ -248,11 +248,11 @@ def token_list() -> None:
 @in_plain_words
 def token_revoke(public_id: str) -> None:
     """Make the token of that PUBLIC_ID unusable, in every worker within KVQUOTE_TOKEN_CACHE_SECONDS."""
-    from service.storage.database import write_session
+    from service.storage.database import writing
     from service.storage.tokens import revoke_token
 
-    with sessions() as opened, write_session(opened) as session:
-        revoked = revoke_token(session, public_id, user())
+    with engine() as opened, writing(opened) as connection:
+        revoked = revoke_token(connection, public_id, user())
     if revoked is None:
         raise CommandError(f"There is no token {public_id!r}; see kvquote-server token list.")
     click.echo(f"Token {revoked.id} for {revoked.name} is revoked.")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from service.cli_shared import CommandError, in_plain_words, sessions, user
+from service.cli_shared import CommandError, engine, in_plain_words, user
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session, sessionmaker
+    from sqlalchemy import Engine
 
     from service.domain.trust import Sender
     from service.storage.snapshot import Snapshot
@@ -34,7 +34,7 @@ def measurements_learn(every: int | None) -> None:
 
     Safe to run several at once, and again after it was interrupted.
     """
-    with sessions(_BUSY_SECONDS) as opened:
+    with engine(_BUSY_SECONDS) as opened:
         while True:
             while not _learn(opened):
                 """More rows than a run takes up."""
@@ -43,7 +43,7 @@ def measurements_learn(every: int | None) -> None:
             time.sleep(every)
 
 
-def _learn(opened: sessionmaker[Session]) -> bool:
+def _learn(opened: Engine) -> bool:
     """One run; whether it came to the end of the rows."""
     from service.storage.learning import learn_some
 
@@ -54,17 +54,17 @@ def _learn(opened: sessionmaker[Session]) -> bool:
     return settled and lesson.done
 
 
-def _settled(opened: sessionmaker[Session]) -> tuple[Snapshot, bool]:
+def _settled(opened: Engine) -> tuple[Snapshot, bool]:
     """The catalog of now, after rows were judged by it for a while; whether all are."""
     from service.storage.calibrations import newest_revisions
-    from service.storage.database import read_session
+    from service.storage.database import reading
     from service.storage.measurement_settling import mark, settle_some
     from service.storage.snapshot import SnapshotKeeper
     from service.storage.trust_decisions import settle_decisions
 
-    with read_session(opened) as session:
+    with reading(opened) as connection:
         # What keeps the catalog notes why it cannot be read; who runs a command is told instead.
-        newest_revisions(session.connection())
+        newest_revisions(connection)
     keeper = SnapshotKeeper(opened)
     keeper.refresh()
     catalog = keeper.current()
@@ -83,7 +83,7 @@ def measurements_thin(days: int, *, dry_run: bool) -> None:
     """
     from service.storage.thinning import thin
 
-    with sessions() as opened:
+    with engine() as opened:
         found = thin(opened, timedelta(days=days), dry_run=dry_run)
     what = "would go" if dry_run else "are gone"
     click.echo(f"{found.deleted:,} rows {what}, {found.kept:,} older ones stay: learned from, or waiting.")
@@ -99,7 +99,7 @@ def measurements_blank_commands(*, dry_run: bool) -> None:
     """
     from service.storage.blanking import UnsettledCatalogError, blank_commands
 
-    with sessions(_BUSY_SECONDS) as opened:
+    with engine(_BUSY_SECONDS) as opened:
         catalog, _ = _settled(opened)
         try:
             found = blank_commands(opened, catalog, user(), dry_run=dry_run)
@@ -134,7 +134,7 @@ def measurements_distrust(
     if undo == bool(reason) or (undo and since):
         raise CommandError("Say why with --reason, or only --undo.")
     decision = None if undo else Decision(_moment(since), _line(reason or ""))
-    with sessions(_BUSY_SECONDS) as opened:
+    with engine(_BUSY_SECONDS) as opened:
         try:
             decide(opened, Change(sender, sender_id, decision, user()))
         except SenderError as error:
@@ -185,10 +185,10 @@ def _line(text: str) -> str:
 @in_plain_words
 def measurements_distrusted() -> None:
     """List the senders whose rows are set aside."""
-    from service.storage.database import read_session
+    from service.storage.database import reading
     from service.storage.trust import read_distrust
 
-    with sessions() as opened, read_session(opened) as session:
-        for (sender, sender_id), (since, reason) in sorted(read_distrust(session).senders.items()):
+    with engine() as opened, reading(opened) as connection:
+        for (sender, sender_id), (since, reason) in sorted(read_distrust(connection).senders.items()):
             span = f"since {since:%Y-%m-%d %H:%M:%S}Z" if since else "all rows"
             click.echo(f"{sender} {sender_id}  {span}: {reason}")

@@ -15,7 +15,6 @@ import click
 if TYPE_CHECKING:
     from sqlalchemy import URL, Engine
     from sqlalchemy.exc import SQLAlchemyError
-    from sqlalchemy.orm import Session, sessionmaker
 
     from service.settings import Settings
 
@@ -120,12 +119,3 @@ def _refuse_missing(url: URL) -> None:
     if file.parent.is_dir() and not file.exists():
         detail = f"The database cannot be used: there is no file {file}; DATABASE_URL names another."
         raise NoDatabaseError(f"{detail} Has it been migrated? Run: kvquote-server db upgrade")
-
-
-@contextmanager
-def sessions(least_wait_seconds: float = 0.0) -> Iterator[sessionmaker[Session]]:
-    """Sessions on it."""
-    from service.storage.database import make_sessions
-
-    with engine(least_wait_seconds) as opened:
-        yield make_sessions(opened)

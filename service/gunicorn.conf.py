@@ -131,7 +131,7 @@ def post_fork(_server: Any, _worker: Any) -> None:  # noqa: ANN401 - gunicorn sh
     if monotonic() - _prepare() > first_wait_seconds(settings.catalog_refresh_seconds):
         having.keeper.refresh()
     having.keeper.start()
-    LearningTimer(having.sessions, having.keeper, settings.learning_seconds).start()
+    LearningTimer(having.engine, having.keeper, settings.learning_seconds).start()
     if workers == 1:
         later = Timer(REST_SECONDS, _load_rest)
         later.daemon = True

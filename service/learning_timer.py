@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from threading import Event, Thread
 from typing import Final
 
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy import Engine
 
 from service.api.services import Keeper
 from service.domain.errors import CatalogUnavailable
@@ -27,12 +27,12 @@ class LearningTimer:
 
     def __init__(
         self,
-        sessions: sessionmaker[Session],
+        database: Engine,
         keeper: Keeper,
         seconds: float,
         command: Sequence[str] = _COMMAND,
     ) -> None:
-        self._sessions = sessions
+        self._database = database
         self._keeper = keeper
         self._seconds = seconds
         self._command = command
@@ -66,7 +66,7 @@ class LearningTimer:
             catalog = self._keeper.current()
         except CatalogUnavailable:
             return False
-        if not has_news(self._sessions, catalog):
+        if not has_news(self._database, catalog):
             return False
         subprocess.run(  # noqa: S603  # this interpreter, with words of our own
             self._command, check=True, timeout=_LONGEST_SECONDS, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL

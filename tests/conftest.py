@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from flask import Flask
     from flask.testing import FlaskClient
     from sqlalchemy import Engine
-    from sqlalchemy.orm import Session, sessionmaker
 
 # No deadline: two busy cores make a quick example slow now and then. In CI the same examples every time.
 hypothesis_settings.register_profile("kvquote", deadline=None, derandomize="CI" in os.environ)
@@ -91,13 +90,6 @@ def engine(database_url: str) -> Iterator["Engine"]:
     engine = make_engine(database_url, timeout_seconds=5)
     yield engine
     engine.dispose()
-
-
-@pytest.fixture
-def sessions(engine: "Engine") -> "sessionmaker[Session]":
-    from service.storage.database import make_sessions
-
-    return make_sessions(engine)
 
 
 class AppMaker(Protocol):

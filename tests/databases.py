@@ -85,7 +85,7 @@ def load_catalog(url: str, folder: Path = CATALOG) -> None:
     from service.storage import catalog_files, database
 
     engine = database.make_engine(url, timeout_seconds=5)
-    catalog_files.load(database.make_sessions(engine), folder, author="tests")
+    catalog_files.load(engine, folder, author="tests")
     engine.dispose()
 
 

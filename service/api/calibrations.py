@@ -25,8 +25,7 @@ from service.domain.calibration import Quantity
 from service.domain.catalog import CatalogKind
 from service.domain.taught import shown
 from service.storage.calibrations import ValueFilter, find_values
-from service.storage.database import read_session
-from service.storage.measurement_tables import AccuracyGroup
+from service.storage.database import reading
 from service.storage.scores import GROUP_COLUMNS, GroupFilter, find_groups
 
 calibrations = Blueprint(
@@ -64,9 +63,9 @@ def _values_page(asked: Asked) -> Table:
         history=asked.get("history", False),
         after=_after_value(asked),
     )
-    with read_session(services().sessions) as session:
-        found = find_values(session, wanted, page_limit(asked) + 1)
-    page, cursor = cut(asked, found, lambda row: (row[0].quantity, row[0].key, str(row[0].revision)))
+    with reading(services().engine) as connection:
+        found = find_values(connection, wanted, page_limit(asked) + 1)
+    page, cursor = cut(asked, found, lambda row: (row.quantity, row.key, str(row.revision)))
     beside = {"next_cursor": cursor, "calibration_revision": revision}
     return Table(CALIBRATION_COLUMNS, [_value(row) for row in page], beside)
 
@@ -79,8 +78,8 @@ def _groups_page(asked: Asked) -> Table:
         versions=asked.get("engine_version"),
         after=after(asked, len(GROUP_COLUMNS)),
     )
-    with read_session(services().sessions) as session:
-        found = find_groups(session, wanted, page_limit(asked) + 1)
+    with reading(services().engine) as connection:
+        found = find_groups(connection, wanted, page_limit(asked) + 1)
     page, cursor = cut(asked, found, lambda group: [getattr(group, name) for name in GROUP_COLUMNS])
     return Table(ACCURACY_COLUMNS, [_group(group) for group in page], {"next_cursor": cursor})
 
@@ -93,8 +92,7 @@ def _gpus(asked: Sequence[str] | None) -> list[str] | None:
     return [entry_id for name in asked for entry_id in (*catalog.ids_of(CatalogKind.GPU, name), name)]
 
 
-def _value(row: Row[Any]) -> dict[str, Any]:
-    value, known_from, known_until = tuple(row)
+def _value(value: Row[Any]) -> dict[str, Any]:
     content = json.loads(value.content)
     scope = content["scope"]
     words = ("gpu", "architecture", "driver", "engine", "layout", "model_class", "dtype", "ranks", "batch")
@@ -112,12 +110,12 @@ def _value(row: Row[Any]) -> dict[str, Any]:
         "usable": value.usable,
         "newest_at": content["newest"].replace("+00:00", "Z"),
         "revision": value.revision,
-        "known_from": shown(known_from),
-        "known_until": None if known_until is None else shown(known_until),
+        "known_from": shown(value.known_from),
+        "known_until": None if value.known_until is None else shown(value.known_until),
     }
 
 
-def _group(group: AccuracyGroup) -> dict[str, Any]:
+def _group(group: Row[Any]) -> dict[str, Any]:
     return {
         "family": group.family,
         "gpu": group.gpu,

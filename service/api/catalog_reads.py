@@ -22,7 +22,7 @@ from service.domain.errors import CatalogUnavailable, QuoteError
 from service.domain.model import Model
 from service.storage.catalog import StoredEntry
 from service.storage.catalog_diff import differences
-from service.storage.database import read_session
+from service.storage.database import reading
 from service.storage.entry_checks import is_slug
 from service.storage.history import EntryRevision, entry_history
 from service.storage.snapshot import Snapshot
@@ -132,8 +132,8 @@ def _states(key: tuple[CatalogKind, str], count: int, below: int) -> list[EntryR
     # What can be no id is not asked for: a database may refuse to compare with it.
     if not is_slug(key[1]):
         return []
-    with read_session(services().sessions) as session:
-        return entry_history(session, key, count, below)
+    with reading(services().engine) as connection:
+        return entry_history(connection, key, count, below)
 
 
 def _below(cursor: str, revision: int) -> int:

@@ -88,7 +88,7 @@ def _entry(kind: Kind, name: str) -> Entry:
 
 def _write(change: Change, writer: Writer, permit: Permit) -> Written:
     """Write, and let this process answer from what was written; the others see it when their timers look."""
-    written = write_entry(services().sessions, snapshot(), change, writer, permit)
+    written = write_entry(services().engine, snapshot(), change, writer, permit)
     services().keeper.refresh()
     return written
 

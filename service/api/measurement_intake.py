@@ -52,7 +52,7 @@ def store() -> MeasurementStore:
     having = services()
     found: MeasurementStore | None = current_app.extensions.get(_EXTENSION)
     # setdefault decides between two threads that come first at once.
-    return found or current_app.extensions.setdefault(_EXTENSION, MeasurementStore(having.engine, having.sessions))
+    return found or current_app.extensions.setdefault(_EXTENSION, MeasurementStore(having.engine))
 
 
 def take_in(token: Token, sent: UploadBody) -> list[Outcome]:

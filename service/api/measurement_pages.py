@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from sqlalchemy import Row
 from sqlalchemy.exc import OperationalError
 
 from service.api.list_filters import after, cursor_after, cut, folded_names, foreign_cursor, page_limit, row_number
@@ -28,7 +29,6 @@ from service.storage.measurement_reads import (
     names_leading_to,
 )
 from service.storage.measurement_settling import pending_names
-from service.storage.measurement_tables import Measurement, MeasurementProbe
 from service.storage.snapshot import Snapshot
 from service.storage.trust import has_unsettled
 
@@ -42,7 +42,7 @@ _read_moment, _read_uuid = Moment().read, Uuid().read
 
 def measurement_document(measurement_id: UUID) -> Shown | None:
     """One measurement as it is answered; None where there is none of that id."""
-    row = find_measurement(services().sessions, measurement_id)
+    row = find_measurement(services().engine, measurement_id)
     catalog = snapshot()
     return None if row is None else _shown(row, Lookups(catalog, catalog.distrust))
 
@@ -58,7 +58,7 @@ def measurements_page(asked: Asked) -> Table:
 
 def probes_page(asked: Asked) -> Table:
     """The page that was asked for."""
-    found = find_probes(services().sessions, _after_probe(asked), page_limit(asked) + 1)
+    found = find_probes(services().engine, _after_probe(asked), page_limit(asked) + 1)
     page, cursor = cut(asked, found, lambda probe: [str(probe.probe_id)])
     distrusted = snapshot().distrust.senders
     shown = [_probe(probe, distrusted.get((Sender.PROBE, str(probe.probe_id)))) for probe in page]
@@ -67,11 +67,11 @@ def probes_page(asked: Asked) -> Table:
 
 def _collect(
     asked: MeasurementFilter, verdicts: frozenset[str], limit: int, catalog: Snapshot
-) -> tuple[list[Shown], Measurement | None]:
+) -> tuple[list[Shown], Row[Any] | None]:
     """Rows whose verdict of now is one of those asked for, and the last row looked at where there may be more."""
     lookups, pending = Lookups(catalog, catalog.distrust), _pending(catalog)
     shown: list[Shown] = []
-    last: Measurement | None = None
+    last: Row[Any] | None = None
     for looked_at, row in enumerate(_rows(asked, _count(limit, pending), pending)):
         if len(shown) == limit or looked_at == _ROWS_JUDGED:
             return shown, last
@@ -87,17 +87,17 @@ def _count(limit: int, pending: Pending) -> int:
     return limit + 1 if pending is not None and not pending else max(limit + 1, _ROWS_AT_ONCE)
 
 
-def _rows(asked: MeasurementFilter, count: int, pending: Pending) -> Iterator[Measurement]:
+def _rows(asked: MeasurementFilter, count: int, pending: Pending) -> Iterator[Row[Any]]:
     """Rows in order, read some at a time."""
     while True:
-        found = find_measurements(services().sessions, asked, count, pending)
+        found = find_measurements(services().engine, asked, count, pending)
         yield from found
         if len(found) < count:
             return
         asked = _beyond(asked, found[-1])
 
 
-def _beyond(asked: MeasurementFilter, last: Measurement) -> MeasurementFilter:
+def _beyond(asked: MeasurementFilter, last: Row[Any]) -> MeasurementFilter:
     return MeasurementFilter(
         asked.kinds,
         asked.gpu_names,
@@ -114,9 +114,9 @@ def _beyond(asked: MeasurementFilter, last: Measurement) -> MeasurementFilter:
 def _pending(catalog: Snapshot) -> Pending:
     """The names whose stored verdicts are old, after some of them were judged again."""
     try:
-        if has_unsettled(services().sessions):
+        if has_unsettled(services().engine):
             return None
-        return () if store().settle(catalog) else pending_names(services().sessions)
+        return () if store().settle(catalog) else pending_names(services().engine)
     except OperationalError:
         # Somebody holds the database: what is read is judged here, whatever verdict was stored.
         return None
@@ -141,7 +141,7 @@ def _names(kind: CatalogKind, asked: Sequence[str] | None, catalog: Snapshot) ->
         return None
     names: set[str] = set()
     for name in asked:
-        names |= names_leading_to(services().sessions, kind, name, catalog)
+        names |= names_leading_to(services().engine, kind, name, catalog)
     return names
 
 
@@ -149,7 +149,7 @@ def _moment(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(text)
 
 
-def _shown(row: Measurement, lookups: Lookups) -> Shown:
+def _shown(row: Row[Any], lookups: Lookups) -> Shown:
     content = json.loads(row.content)
     judged = judge(content, row.received_at, lookups, row.token_id)
     return {
@@ -167,7 +167,7 @@ def _shown(row: Measurement, lookups: Lookups) -> Shown:
     }
 
 
-def _probe(probe: MeasurementProbe, distrusted: Decision | None) -> Shown:
+def _probe(probe: Row[Any], distrusted: Decision | None) -> Shown:
     rows = probe.accepted + probe.unmatched + probe.quarantined
     return {
         "probe_id": str(probe.probe_id),

@@ -7,7 +7,7 @@ from service.api.replies import NO_STORE, document
 from service.api.rest import Blueprint
 from service.api.services import services
 from service.domain.errors import CatalogUnavailable
-from service.storage.database import read_session
+from service.storage.database import reading
 from service.storage.scores import by_engine
 from service.telemetry.metrics import Fared, Standing, exposition
 
@@ -34,7 +34,7 @@ def _standing() -> Standing:
 def _fared() -> list[Fared]:
     """Nothing where the database is away: a scrape says what it can."""
     try:
-        with read_session(services().sessions) as session:
-            return [Fared(*one) for one in by_engine(session)]
+        with reading(services().engine) as connection:
+            return [Fared(*one) for one in by_engine(connection)]
     except SQLAlchemyError:
         return []

@@ -7,7 +7,6 @@ from typing import Protocol, cast
 
 from flask import Flask, current_app
 from sqlalchemy import Engine
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.domain.errors import CatalogUnavailable
 from service.settings import Settings
@@ -39,7 +38,6 @@ class Services:
 
     settings: Settings
     engine: Engine
-    sessions: sessionmaker[Session]
     keeper: Keeper
     past: PastCatalogs
     tokens: TokenCache

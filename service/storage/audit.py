@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sqlalchemy.orm import Session
+from sqlalchemy import Connection, insert
 
-from service.storage.tables import AuditEvent
+from service.storage.tables import AUDIT_EVENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +24,10 @@ class Event:
     note: str | None = None
 
 
-def record(session: Session, event: Event) -> None:
-    """Add an event to the audit; it is there once the session's transaction is committed, and not before."""
-    session.add(
-        AuditEvent(
+def record(connection: Connection, event: Event) -> None:
+    """Add an event to the audit; it is there once the transaction is committed, and not before."""
+    connection.execute(
+        insert(AUDIT_EVENT).values(
             happened_at=datetime.now(UTC),
             actor=event.actor,
             action=event.action,

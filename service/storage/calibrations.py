@@ -9,19 +9,18 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Row, and_, func, or_, select, true, tuple_
-from sqlalchemy.orm import Session
 
 from service.domain.calibration import NOTHING_LEARNED, Calibration, Learned, Quantity
 from service.storage.canonical import compact_json
 from service.storage.filters import among
-from service.storage.tables import CalibrationRevision, CalibrationValue, CatalogRevision
+from service.storage.tables import CALIBRATION_REVISION, CALIBRATION_VALUE, CATALOG_REVISION
 
 _KNOWN: Final = frozenset(Quantity)
 
 
-def calibration_revision(session: Session) -> int:
+def calibration_revision(connection: Connection) -> int:
     """The newest revision, 0 before anything was learned."""
-    return session.scalar(select(func.max(CalibrationRevision.id))) or 0
+    return connection.scalar(select(func.max(CALIBRATION_REVISION.c.id))) or 0
 
 
 class Revisions(NamedTuple):
@@ -47,35 +46,38 @@ def newest_revisions(connection: Connection) -> Revisions:
     return Revisions(*(found or 0 for found in connection.exec_driver_sql(_NEWEST).one()))
 
 
-def both_revisions_at(session: Session, moment: datetime) -> tuple[int | None, int]:
+def both_revisions_at(connection: Connection, moment: datetime) -> tuple[int | None, int]:
     """The newest revisions made at or before a moment: None and 0 before the first."""
-    catalog = select(func.max(CatalogRevision.id)).where(CatalogRevision.made_at <= moment).scalar_subquery()
-    learned = select(func.max(CalibrationRevision.id)).where(CalibrationRevision.made_at <= moment).scalar_subquery()
-    found = session.execute(select(catalog, learned)).one()
+    catalog = select(func.max(CATALOG_REVISION.c.id)).where(CATALOG_REVISION.c.made_at <= moment).scalar_subquery()
+    learned = (
+        select(func.max(CALIBRATION_REVISION.c.id)).where(CALIBRATION_REVISION.c.made_at <= moment).scalar_subquery()
+    )
+    found = connection.execute(select(catalog, learned)).one()
     return found[0], found[1] or 0
 
 
-def calibration_revision_at(session: Session, moment: datetime) -> int:
+def calibration_revision_at(connection: Connection, moment: datetime) -> int:
     """The newest revision made at or before a moment, 0 before the first."""
-    asked = select(CalibrationRevision.id).where(CalibrationRevision.made_at <= moment)
-    return session.scalar(asked.order_by(CalibrationRevision.id.desc()).limit(1)) or 0
+    asked = select(CALIBRATION_REVISION.c.id).where(CALIBRATION_REVISION.c.made_at <= moment)
+    return connection.scalar(asked.order_by(CALIBRATION_REVISION.c.id.desc()).limit(1)) or 0
 
 
-def read_calibration(session: Session, revision: int) -> Calibration:
+def read_calibration(connection: Connection, revision: int) -> Calibration:
     """What quotes may use of what was known at a revision."""
-    made = session.get(CalibrationRevision, revision) if revision else None
+    of_revision = select(CALIBRATION_REVISION).where(CALIBRATION_REVISION.c.id == revision)
+    made = connection.execute(of_revision).one_or_none() if revision else None
     if made is None:
         return NOTHING_LEARNED
-    asked = select(CalibrationValue.content).where(CalibrationValue.usable, known_at(revision))
-    values = [learned_from(content) for content in session.scalars(asked)]
+    asked = select(CALIBRATION_VALUE.c.content).where(CALIBRATION_VALUE.c.usable, known_at(revision))
+    values = [learned_from(content) for content in connection.scalars(asked)]
     known = {(value.quantity, value.key): value for value in values if value is not None}
     return Calibration(made.id, made.catalog_revision, known)
 
 
 def known_at(revision: int) -> ColumnElement[bool]:
     """Whether a value was known at a revision."""
-    ended = CalibrationValue.ended_revision
-    return and_(CalibrationValue.revision <= revision, or_(ended.is_(None), ended > revision))
+    ended = CALIBRATION_VALUE.c.ended_revision
+    return and_(CALIBRATION_VALUE.c.revision <= revision, or_(ended.is_(None), ended > revision))
 
 
 def written(learned: Learned) -> str:
@@ -112,20 +114,20 @@ class ValueFilter:
     after: tuple[str, str, int] | None = None
 
 
-def find_values(session: Session, asked: ValueFilter, count: int) -> Sequence[Row[Any]]:
-    """At most `count` of (value, when it became known, when it ended), in the order of quantity, key and revision."""
-    value, ended = CalibrationValue, select(CalibrationRevision.id, CalibrationRevision.made_at).subquery()
+def find_values(connection: Connection, asked: ValueFilter, count: int) -> Sequence[Row[Any]]:
+    """At most `count` values with `known_from` and `known_until`, in the order of quantity, key and revision."""
+    value, began, ended = CALIBRATION_VALUE.c, CALIBRATION_REVISION.alias(), CALIBRATION_REVISION.alias()
     statement = (
-        select(value, CalibrationRevision.made_at, ended.c.made_at)
-        .join(CalibrationRevision, CalibrationRevision.id == value.revision)
+        select(CALIBRATION_VALUE, began.c.made_at.label("known_from"), ended.c.made_at.label("known_until"))
+        .join(began, began.c.id == value.revision)
         .outerjoin(ended, ended.c.id == value.ended_revision)
         .where(value.revision <= asked.revision if asked.history else known_at(asked.revision), *_conditions(asked))
     )
-    return session.execute(statement.order_by(value.quantity, value.key, value.revision).limit(count)).all()
+    return connection.execute(statement.order_by(value.quantity, value.key, value.revision).limit(count)).all()
 
 
 def _conditions(asked: ValueFilter) -> list[ColumnElement[bool]]:
-    value = CalibrationValue
+    value = CALIBRATION_VALUE.c
     conditions = among(
         (value.quantity, asked.quantities),
         (value.gpu, asked.gpus),

@@ -9,12 +9,11 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Text, cast, delete, func, insert, select
-from sqlalchemy.orm import Session
+from sqlalchemy import Connection, Table, Text, cast, delete, func, insert, select
 
 from service.domain.catalog import CatalogKind
 from service.storage.canonical import facts_digest
-from service.storage.tables import CatalogChange, CatalogEntry, CatalogRevision
+from service.storage.tables import CATALOG_CHANGE, CATALOG_ENTRY, CATALOG_REVISION
 
 Key = tuple[CatalogKind, str]
 Item = TypeVar("Item")
@@ -62,46 +61,52 @@ class EntryState:
     origin: str
 
 
-def current_revision(session: Session) -> int:
+def current_revision(connection: Connection) -> int:
     """The newest revision, 0 for a catalog never loaded; reads one row."""
-    newest = select(CatalogRevision.id).order_by(CatalogRevision.id.desc()).limit(1)
-    return session.scalar(newest) or 0
+    newest = select(CATALOG_REVISION.c.id).order_by(CATALOG_REVISION.c.id.desc()).limit(1)
+    return connection.scalar(newest) or 0
 
 
-def read_entries(session: Session, since_revision: int = 0) -> CatalogDelta:
+def read_entries(connection: Connection, since_revision: int = 0) -> CatalogDelta:
     """Entries changed after a revision, and those deleted since; all entries for 0.
 
-    Two tables are read: only a `read_session` or a `write_session` shows both at the same moment.
+    Two tables are read: only `reading` or `writing` shows both at the same moment.
     """
-    revision = current_revision(session)
-    entries = tuple(_entries_after(session, since_revision))
+    revision = current_revision(connection)
+    entries = tuple(_entries_after(connection, since_revision))
     gone: tuple[Key, ...] = ()
     if since_revision:
         present = {(entry.kind, entry.id) for entry in entries}
-        gone = tuple(key for key in _deleted_after(session, since_revision) if key not in present)
+        gone = tuple(key for key in _deleted_after(connection, since_revision) if key not in present)
     return CatalogDelta(revision, entries, gone)
 
 
-def lock_catalog(session: Session) -> None:
+def lock_catalog(connection: Connection) -> None:
     """Keep other writers of the catalog out until this transaction ends; readers go on.
 
     Revisions therefore become visible in their order: who saw revision N never finds another one below it later.
-    SQLite has one writer at a time anyway, see `write_session`.
+    SQLite has one writer at a time anyway, see `writing`.
     """
-    if session.get_bind().dialect.name == "postgresql":
-        session.execute(select(func.pg_advisory_xact_lock(_CATALOG_LOCK)))
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(_CATALOG_LOCK)))
 
 
-def entry_states(session: Session, keys: Collection[Key] | None = None) -> dict[Key, EntryState]:
+def entry_states(connection: Connection, keys: Collection[Key] | None = None) -> dict[Key, EntryState]:
     """State of the named entries, or of all; those that do not exist are left out."""
-    query = select(CatalogEntry.kind, CatalogEntry.id, CatalogEntry.digest, CatalogEntry.revision, CatalogEntry.origin)
+    query = select(
+        CATALOG_ENTRY.c.kind,
+        CATALOG_ENTRY.c.id,
+        CATALOG_ENTRY.c.digest,
+        CATALOG_ENTRY.c.revision,
+        CATALOG_ENTRY.c.origin,
+    )
     if keys is None:
-        rows: Iterable[Any] = session.execute(query)
+        rows: Iterable[Any] = connection.execute(query)
     else:
         rows = (
             row
             for kind, ids in _in_batches(keys)
-            for row in session.execute(query.where(CatalogEntry.kind == kind, CatalogEntry.id.in_(ids)))
+            for row in connection.execute(query.where(CATALOG_ENTRY.c.kind == kind, CATALOG_ENTRY.c.id.in_(ids)))
         )
     return {
         (_KINDS[row.kind], row.id): EntryState(row.digest, row.revision, row.origin)
@@ -110,74 +115,78 @@ def entry_states(session: Session, keys: Collection[Key] | None = None) -> dict[
     }
 
 
-def read_facts(session: Session, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
+def read_facts(connection: Connection, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
     """Facts of the named entries; those that do not exist are left out."""
-    query = select(CatalogEntry.kind, CatalogEntry.id, CatalogEntry.facts)
+    query = select(CATALOG_ENTRY.c.kind, CATALOG_ENTRY.c.id, CATALOG_ENTRY.c.facts)
     return {
         (_KINDS[row.kind], row.id): row.facts
         for kind, ids in _in_batches(keys)
-        for row in session.execute(query.where(CatalogEntry.kind == kind, CatalogEntry.id.in_(ids)))
+        for row in connection.execute(query.where(CATALOG_ENTRY.c.kind == kind, CATALOG_ENTRY.c.id.in_(ids)))
     }
 
 
-def keys_ever_from(session: Session, origin: str, keys: Collection[Key]) -> set[Key]:
+def keys_ever_from(connection: Connection, origin: str, keys: Collection[Key]) -> set[Key]:
     """Those of the named entries that a revision of that origin once touched."""
-    query = select(CatalogChange.kind, CatalogChange.id).distinct().join(CatalogRevision)
-    query = query.where(CatalogRevision.origin == origin)
+    query = select(CATALOG_CHANGE.c.kind, CATALOG_CHANGE.c.id).distinct().join(CATALOG_REVISION)
+    query = query.where(CATALOG_REVISION.c.origin == origin)
     return {
         (_KINDS[row.kind], row.id)
         for kind, ids in _in_batches(keys)
-        for row in session.execute(query.where(CatalogChange.kind == kind, CatalogChange.id.in_(ids)))
+        for row in connection.execute(query.where(CATALOG_CHANGE.c.kind == kind, CATALOG_CHANGE.c.id.in_(ids)))
     }
 
 
-def keys_deleted_by_others(session: Session, origin: str, keys: Collection[Key]) -> set[Key]:
+def keys_deleted_by_others(connection: Connection, origin: str, keys: Collection[Key]) -> set[Key]:
     """Those of the named entries whose last change was a deletion that came from another origin."""
     query = (
-        select(CatalogChange.kind, CatalogChange.id, CatalogChange.action, CatalogRevision.origin)
-        .join(CatalogRevision)
-        .order_by(CatalogChange.revision)
+        select(CATALOG_CHANGE.c.kind, CATALOG_CHANGE.c.id, CATALOG_CHANGE.c.action, CATALOG_REVISION.c.origin)
+        .join(CATALOG_REVISION)
+        .order_by(CATALOG_CHANGE.c.revision)
     )
     last = {
         (_KINDS[row.kind], row.id): row.action == "deleted" and row.origin != origin
         for kind, ids in _in_batches(keys)
-        for row in session.execute(query.where(CatalogChange.kind == kind, CatalogChange.id.in_(ids)))
+        for row in connection.execute(query.where(CATALOG_CHANGE.c.kind == kind, CATALOG_CHANGE.c.id.in_(ids)))
     }
     return {key for key, deleted in last.items() if deleted}
 
 
-def apply_changes(session: Session, changes: Iterable[Change], author: str, origin: str, summary: str) -> int | None:
+def apply_changes(
+    connection: Connection, changes: Iterable[Change], author: str, origin: str, summary: str
+) -> int | None:
     """Write changes as one revision and return it; None, and no revision, where nothing differs from what is stored.
 
-    `session` is a `write_session`; `author`, `origin` and `summary` say who, where from and what for. An entry may be
+    `connection` is one of `writing`; `author`, `origin` and `summary` say who, where from and what for. An entry may be
     named once. Facts that JSON cannot hold raise ValueError.
     """
-    lock_catalog(session)
+    lock_catalog(connection)
     wanted = list(changes)
-    states = entry_states(session, [(change.kind, change.id) for change in wanted])
+    states = entry_states(connection, [(change.kind, change.id) for change in wanted])
     rows = [row for change in wanted if (row := _change_row(change, states.get((change.kind, change.id))))]
     if not rows:
         return None
-    revision = _add_revision(session, author, origin, summary)
+    revision = _add_revision(connection, author, origin, summary)
     for row in rows:
         row["revision"] = revision
-    _insert(session, CatalogChange, rows)
-    _replace_entries(session, rows, origin)
+    _insert(connection, CATALOG_CHANGE, rows)
+    _replace_entries(connection, rows, origin)
     return revision
 
 
-def _entries_after(session: Session, revision: int) -> Iterator[StoredEntry]:
-    columns = CatalogEntry.kind, CatalogEntry.id, cast(CatalogEntry.facts, Text), CatalogEntry.revision
-    query = select(*columns).where(CatalogEntry.revision > revision)
+def _entries_after(connection: Connection, revision: int) -> Iterator[StoredEntry]:
+    columns = CATALOG_ENTRY.c.kind, CATALOG_ENTRY.c.id, cast(CATALOG_ENTRY.c.facts, Text), CATALOG_ENTRY.c.revision
+    query = select(*columns).where(CATALOG_ENTRY.c.revision > revision)
     # In portions: the peak while loading 10^5 entries would stay with the worker for good.
-    for kind, entry_id, facts, changed_in in session.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE}):
+    for kind, entry_id, facts, changed_in in connection.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE}):
         if kind in _KINDS:
             yield StoredEntry(_KINDS[kind], entry_id, facts.encode(), changed_in)
 
 
-def _deleted_after(session: Session, revision: int) -> Iterator[Key]:
-    gone = CatalogChange.revision > revision, CatalogChange.action == "deleted"
-    for kind, entry_id in session.execute(select(CatalogChange.kind, CatalogChange.id).distinct().where(*gone)):
+def _deleted_after(connection: Connection, revision: int) -> Iterator[Key]:
+    gone = CATALOG_CHANGE.c.revision > revision, CATALOG_CHANGE.c.action == "deleted"
+    for kind, entry_id in connection.execute(
+        select(CATALOG_CHANGE.c.kind, CATALOG_CHANGE.c.id).distinct().where(*gone)
+    ):
         if kind in _KINDS:
             yield _KINDS[kind], entry_id
 
@@ -197,37 +206,29 @@ def _change_row(change: Change, stored: EntryState | None) -> dict[str, Any] | N
     return {"kind": change.kind.value, "id": change.id, "action": action, "facts": change.facts, "digest": digest}
 
 
-def _add_revision(session: Session, author: str, origin: str, summary: str) -> int:
-    newest = select(CatalogRevision.id, CatalogRevision.made_at).order_by(CatalogRevision.id.desc()).limit(1)
-    last = session.execute(newest).first()
+def _add_revision(connection: Connection, author: str, origin: str, summary: str) -> int:
+    newest = select(CATALOG_REVISION.c.id, CATALOG_REVISION.c.made_at).order_by(CATALOG_REVISION.c.id.desc()).limit(1)
+    last = connection.execute(newest).first()
     now = datetime.now(UTC)
-    revision = CatalogRevision(
-        id=last.id + 1 if last else 1,
-        # Times rise with revisions even where a clock was set back: history is asked by time.
-        made_at=max(now, last.made_at) if last else now,
-        author=author,
-        origin=origin,
-        summary=summary,
-    )
-    session.add(revision)
-    session.flush()
-    return revision.id
+    revision: int = last.id + 1 if last else 1
+    # Times rise with revisions even where a clock was set back: history is asked by time.
+    made_at = max(now, last.made_at) if last else now
+    columns = {"id": revision, "made_at": made_at, "author": author, "origin": origin, "summary": summary}
+    connection.execute(insert(CATALOG_REVISION).values(columns))
+    return revision
 
 
-def _replace_entries(session: Session, rows: Sequence[Mapping[str, Any]], origin: str) -> None:
+def _replace_entries(connection: Connection, rows: Sequence[Mapping[str, Any]], origin: str) -> None:
     for kind, ids in _in_batches([(CatalogKind(row["kind"]), row["id"]) for row in rows if row["action"] != "created"]):
-        session.execute(
-            delete(CatalogEntry).where(CatalogEntry.kind == kind, CatalogEntry.id.in_(ids)),
-            execution_options={"synchronize_session": False},
-        )
+        connection.execute(delete(CATALOG_ENTRY).where(CATALOG_ENTRY.c.kind == kind, CATALOG_ENTRY.c.id.in_(ids)))
     columns = "kind", "id", "facts", "digest", "revision"
     kept = [{name: row[name] for name in columns} | {"origin": origin} for row in rows if row["action"] != "deleted"]
-    _insert(session, CatalogEntry, kept)
+    _insert(connection, CATALOG_ENTRY, kept)
 
 
-def _insert(session: Session, table: type[CatalogChange | CatalogEntry], rows: Sequence[dict[str, Any]]) -> None:
+def _insert(connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
     for part in _portions(rows):
-        session.execute(insert(table), part)
+        connection.execute(insert(table), part)
 
 
 def _portions(rows: Sequence[Item]) -> Iterator[Sequence[Item]]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
 
-from sqlalchemy.orm import Session
+from sqlalchemy import Connection
 
 from service.domain.catalog import Entry
 from service.storage.canonical import compact_json, facts_digest
@@ -42,7 +42,7 @@ class LoadPlan:
     changes: tuple[Change, ...]
 
 
-def plan_load(session: Session, entries: Sequence[Entry], origin: str, *, overwrite: bool = False) -> LoadPlan:
+def plan_load(connection: Connection, entries: Sequence[Entry], origin: str, *, overwrite: bool = False) -> LoadPlan:
     """Compare files with the stored catalog.
 
     An entry whose last change came from another origin than `origin` is kept, also where the files lack it, and where
@@ -50,10 +50,10 @@ def plan_load(session: Session, entries: Sequence[Entry], origin: str, *, overwr
     their business.
     """
     files = {(entry.kind, entry.id): entry for entry in entries}
-    states = entry_states(session)
+    states = entry_states(connection)
     ours = {key for key, state in states.items() if state.origin == origin}
-    gone = keys_deleted_by_others(session, origin, files.keys() - states.keys())
-    lost = keys_ever_from(session, origin, states.keys() - files.keys() - ours)
+    gone = keys_deleted_by_others(connection, origin, files.keys() - states.keys())
+    lost = keys_ever_from(connection, origin, states.keys() - files.keys() - ours)
     if overwrite:
         ours, gone, lost = ours | files.keys() | lost, set(), set()
     shared = {key: facts_digest(entry.facts) == states[key].digest for key, entry in files.items() if key in states}
@@ -61,7 +61,7 @@ def plan_load(session: Session, entries: Sequence[Entry], origin: str, *, overwr
     created = tuple(key for key in files if key not in states and key not in gone)
     changed = tuple(key for key, same in shared.items() if not same and key in ours)
     deleted = tuple(key for key in states if key in ours and key not in files)
-    stored = read_facts(session, (*changed, *foreign))
+    stored = read_facts(connection, (*changed, *foreign))
     return LoadPlan(
         created=created,
         changed=changed,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy import Engine
 
 from service.domain import model
 from service.domain.catalog import CatalogKind, Entry
@@ -19,7 +19,7 @@ from service.storage.catalog import apply_changes, current_revision, lock_catalo
 from service.storage.catalog_diff import LoadPlan, plan_load
 from service.storage.catalog_schema import CatalogSchemas, SchemaMissingError
 from service.storage.catalog_yaml import CatalogYamlError, read_yaml
-from service.storage.database import read_session, write_session
+from service.storage.database import reading, writing
 from service.storage.entry_checks import Faults, entry_faults
 from service.storage.names import stated_names
 
@@ -110,9 +110,7 @@ def waiting_for_reader(entries: Iterable[Entry]) -> Iterator[WaitingModel]:
                 yield WaitingModel(entry.id, str(entry.facts["config"].get("model_type")))
 
 
-def load(
-    sessions: sessionmaker[Session], folder: Path, author: str, *, dry_run: bool = False, overwrite: bool = False
-) -> LoadReport:
+def load(database: Engine, folder: Path, author: str, *, dry_run: bool = False, overwrite: bool = False) -> LoadReport:
     """Bring the stored catalog to what the files say, as one revision, or say what that would change.
 
     Loading the same files again changes nothing. Entries of other origins are kept, and listed as conflicts with what
@@ -120,15 +118,17 @@ def load(
     """
     entries = read_catalog_files(folder)
     waiting = tuple(waiting_for_reader(entries))
-    with read_session(sessions) if dry_run else write_session(sessions) as session:
+    with reading(database) if dry_run else writing(database) as connection:
         if not dry_run:
-            lock_catalog(session)
-        plan = plan_load(session, entries, FILES_ORIGIN, overwrite=overwrite)
+            lock_catalog(connection)
+        plan = plan_load(connection, entries, FILES_ORIGIN, overwrite=overwrite)
         if not dry_run:
-            revision = apply_changes(session, plan.changes, author, FILES_ORIGIN, _summary(plan))
+            revision = apply_changes(connection, plan.changes, author, FILES_ORIGIN, _summary(plan))
             if revision is not None:
-                audit.record(session, audit.Event(author, "catalog.loaded", "catalog", revision, note=_summary(plan)))
-        return _report(plan, current_revision(session), waiting)
+                audit.record(
+                    connection, audit.Event(author, "catalog.loaded", "catalog", revision, note=_summary(plan))
+                )
+        return _report(plan, current_revision(connection), waiting)
 
 
 def _report(plan: LoadPlan, revision: int, waiting: tuple[WaitingModel, ...]) -> LoadReport:

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 from sqlalchemy import URL, Connection, DateTime, Dialect, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
-from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.types import TypeDecorator
 
 from service.storage.canonical import compact_json
@@ -87,29 +86,24 @@ def make_engine(url: str | URL, timeout_seconds: float = 5.0) -> Engine:
     return engine
 
 
-def make_sessions(engine: Engine) -> sessionmaker[Session]:
-    """Sessions on that engine; rows stay readable after commit."""
-    return sessionmaker(engine, expire_on_commit=False)
-
-
 @contextmanager
-def write_session(sessions: sessionmaker[Session]) -> Iterator[Session]:
+def writing(database: Engine) -> Iterator[Connection]:
     """A transaction that may write, committed at the end and rolled back on an error.
 
     On SQLite it takes the write lock at once: a reader that turns writer is told `database is locked` without any wait.
     """
-    with sessions() as session, session.begin():
-        session.connection(execution_options={_WRITES: True})
-        yield session
+    with database.connect() as connection, begin_write(connection).begin():
+        yield connection
 
 
 @contextmanager
-def read_session(sessions: sessionmaker[Session]) -> Iterator[Session]:
+def reading(database: Engine) -> Iterator[Connection]:
     """A transaction whose queries all see the database at one moment, whatever is committed meanwhile."""
-    with sessions() as session, session.begin():
-        if session.get_bind().dialect.name == "postgresql":
-            session.connection(execution_options={"isolation_level": "REPEATABLE READ", "postgresql_readonly": True})
-        yield session
+    with database.connect() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+        with connection.begin():
+            yield connection
 
 
 def begin_write(connection: Connection) -> Connection:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy import Connection, Engine
 
 from service.domain.catalog import Entry
 from service.storage import audit
 from service.storage.canonical import facts_digest
 from service.storage.catalog import Change, apply_changes, current_revision, lock_catalog, read_entries
 from service.storage.catalog_diff import differences
-from service.storage.database import write_session
+from service.storage.database import writing
 from service.storage.snapshot import Snapshot
 from service.storage.tokens import Token, note_use
 from service.storage.values import parsed
@@ -41,37 +41,35 @@ class Written:
     created: bool
 
 
-def write_entry(
-    sessions: sessionmaker[Session], known: Snapshot, change: Change, writer: Writer, permit: Permit
-) -> Written:
+def write_entry(database: Engine, known: Snapshot, change: Change, writer: Writer, permit: Permit) -> Written:
     """Make an entry what `change` says, as a revision of its own; none where it says that already.
 
     `permit` is called under the lock with the catalog as it is at that moment and the entry as it is, and raises what
     speaks against the change; until the end of the transaction nobody else writes. `known` is a snapshot at hand, of
     any age: only what has changed since is read.
     """
-    with write_session(sessions) as session:
-        lock_catalog(session)
-        present = _brought_up_to_date(session, known)
+    with writing(database) as connection:
+        lock_catalog(connection)
+        present = _brought_up_to_date(connection, known)
         stored = present.by_id(change.kind, change.id)
         before = parsed(stored) if stored else None
         permit(present, before)
-        note_use(session, writer.token, datetime.now(UTC))
+        note_use(connection, writer.token, datetime.now(UTC))
         summary = _summary(change, before)
-        revision = apply_changes(session, [change], writer.token.actor, API_ORIGIN, summary)
+        revision = apply_changes(connection, [change], writer.token.actor, API_ORIGIN, summary)
         if revision is not None:
-            audit.record(session, _event(change, before, writer, revision, summary))
+            audit.record(connection, _event(change, before, writer, revision, summary))
         return Written(_after(change, before, revision), created=before is None)
 
 
-def _brought_up_to_date(session: Session, known: Snapshot) -> Snapshot:
-    revision = current_revision(session)
+def _brought_up_to_date(connection: Connection, known: Snapshot) -> Snapshot:
+    revision = current_revision(connection)
     if revision == known.revision:
         return known
     if revision < known.revision:
         # Another database, or this one restored from a backup.
-        return Snapshot.empty().changed(read_entries(session))
-    return known.changed(read_entries(session, known.revision))
+        return Snapshot.empty().changed(read_entries(connection))
+    return known.changed(read_entries(connection, known.revision))
 
 
 def _after(change: Change, before: Entry | None, revision: int | None) -> Entry | None:

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Select, Subquery, Text, and_, cast, func, select
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy import Connection, Select, Subquery, Text, and_, cast, func, select
 
 from service.domain.catalog import CatalogKind
 from service.storage.catalog import CatalogDelta, Key, StoredEntry
-from service.storage.tables import CatalogChange, CatalogRevision
+from service.storage.tables import CATALOG_CHANGE, CATALOG_REVISION
 
 _ROWS_AT_ONCE: Final = 1000
 _KINDS: Final = {kind.value: kind for kind in CatalogKind}
@@ -31,36 +30,34 @@ class EntryRevision:
     facts: Mapping[str, Any] | None
 
 
-def revision_at(session: Session, moment: datetime) -> int | None:
+def revision_at(connection: Connection, moment: datetime) -> int | None:
     """The newest revision made at or before a moment; None before the first."""
-    query = select(CatalogRevision.id).where(CatalogRevision.made_at <= moment)
-    return session.scalar(query.order_by(CatalogRevision.id.desc()).limit(1))
+    query = select(CATALOG_REVISION.c.id).where(CATALOG_REVISION.c.made_at <= moment)
+    return connection.scalar(query.order_by(CATALOG_REVISION.c.id.desc()).limit(1))
 
 
-def first_revision_at(session: Session) -> datetime | None:
+def first_revision_at(connection: Connection) -> datetime | None:
     """When the catalog begins; None where it never did."""
-    return session.scalar(select(CatalogRevision.made_at).order_by(CatalogRevision.id).limit(1))
+    return connection.scalar(select(CATALOG_REVISION.c.made_at).order_by(CATALOG_REVISION.c.id).limit(1))
 
 
-def entry_history(session: Session, key: Key, limit: int, below: int) -> list[EntryRevision]:
+def entry_history(connection: Connection, key: Key, limit: int, below: int) -> list[EntryRevision]:
     """At most `limit` states of an entry, the newest first, from revisions below one."""
-    query = select(CatalogChange, CatalogRevision).join(CatalogRevision)
-    query = query.where(CatalogChange.kind == key[0].value, CatalogChange.id == key[1], CatalogChange.revision < below)
-    rows = session.execute(query.order_by(CatalogChange.revision.desc()).limit(limit))
-    return [
-        EntryRevision(made.id, made.made_at, made.author, made.origin, made.summary, change.action, change.facts)
-        for change, made in rows
-    ]
+    change, made = CATALOG_CHANGE.c, CATALOG_REVISION.c
+    columns = change.revision, made.made_at, made.author, made.origin, made.summary, change.action, change.facts
+    query = select(*columns).join_from(CATALOG_CHANGE, CATALOG_REVISION)
+    query = query.where(change.kind == key[0].value, change.id == key[1], change.revision < below)
+    return [EntryRevision(*row) for row in connection.execute(query.order_by(change.revision.desc()).limit(limit))]
 
 
-def way_back(session: Session, revision: int) -> CatalogDelta:
+def way_back(connection: Connection, revision: int) -> CatalogDelta:
     """What turns any later catalog into that of `revision`: entries as they were then, and those that were not there.
 
     An entry that has not changed since is not touched: a snapshot of the past shares it with the present one.
     """
     entries: list[StoredEntry] = []
     absent: list[Key] = []
-    for (kind, entry_id), state in _states_at(session, revision):
+    for (kind, entry_id), state in _states_at(connection, revision):
         if state is None:
             absent.append((kind, entry_id))
         else:
@@ -68,9 +65,9 @@ def way_back(session: Session, revision: int) -> CatalogDelta:
     return CatalogDelta(revision, tuple(entries), tuple(absent))
 
 
-def _states_at(session: Session, revision: int) -> Iterator[tuple[Key, StoredEntry | None]]:
+def _states_at(connection: Connection, revision: int) -> Iterator[tuple[Key, StoredEntry | None]]:
     """Every entry that changed after `revision`, with its state then; None where it was not there."""
-    rows = session.execute(_past_states(revision), execution_options={"yield_per": _ROWS_AT_ONCE})
+    rows = connection.execute(_past_states(revision), execution_options={"yield_per": _ROWS_AT_ONCE})
     for kind_name, entry_id, changed_in, action, facts in rows:
         kind = _KINDS.get(kind_name)
         if kind is not None:
@@ -81,17 +78,17 @@ def _states_at(session: Session, revision: int) -> Iterator[tuple[Key, StoredEnt
 
 def _past_states(revision: int) -> Select[Any]:
     touched = _touched_after(revision)
-    then, earlier = aliased(CatalogChange), aliased(CatalogChange)
+    then, earlier = CATALOG_CHANGE.alias(), CATALOG_CHANGE.alias()
     newest_then = (
-        select(func.max(earlier.revision))
-        .where(earlier.kind == touched.c.kind, earlier.id == touched.c.id, earlier.revision <= revision)
+        select(func.max(earlier.c.revision))
+        .where(earlier.c.kind == touched.c.kind, earlier.c.id == touched.c.id, earlier.c.revision <= revision)
         .scalar_subquery()
     )
-    same = and_(then.kind == touched.c.kind, then.id == touched.c.id, then.revision == newest_then)
-    columns = touched.c.kind, touched.c.id, then.revision, then.action, cast(then.facts, Text)
+    same = and_(then.c.kind == touched.c.kind, then.c.id == touched.c.id, then.c.revision == newest_then)
+    columns = touched.c.kind, touched.c.id, then.c.revision, then.c.action, cast(then.c.facts, Text)
     return select(*columns).select_from(touched).outerjoin(then, same)
 
 
 def _touched_after(revision: int) -> Subquery:
-    query = select(CatalogChange.kind, CatalogChange.id).distinct()
-    return query.where(CatalogChange.revision > revision).subquery("touched")
+    query = select(CATALOG_CHANGE.c.kind, CATALOG_CHANGE.c.id).distinct()
+    return query.where(CATALOG_CHANGE.c.revision > revision).subquery("touched")

@@ -11,16 +11,15 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import func, insert, select, text, update
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy import Connection, Engine, func, insert, select, text, update
 
 from service.domain.calibration import Learned, Quantity, Scope
 from service.domain.learning import Key, Observation, Sample, learn, merged
 from service.storage.calibrations import calibration_revision, learned_from, written
-from service.storage.database import read_session, write_session
-from service.storage.measurement_tables import LearningSample, LearningState
+from service.storage.database import reading, writing
+from service.storage.measurement_tables import LEARNING_SAMPLE, LEARNING_STATE
 from service.storage.snapshot import Snapshot
-from service.storage.tables import CalibrationRevision, CalibrationValue
+from service.storage.tables import CALIBRATION_REVISION, CALIBRATION_VALUE
 
 LEARNER_LOCK: Final = 0x6C6561726E
 """An advisory lock: one process takes up rows at a time, or writes a revision. Spells "learn" in ASCII."""
@@ -43,31 +42,32 @@ class _Read(NamedTuple):
         return sum(sample.rows for sample in self.samples)
 
 
-def write_revision(sessions: sessionmaker[Session], snapshot: Snapshot) -> tuple[int | None, int]:
+def write_revision(database: Engine, snapshot: Snapshot) -> tuple[int | None, int]:
     """Learn from all samples, where any changed; the revision that came of it, and how many samples there are."""
-    with read_session(sessions) as session:
-        state = session.get(LearningState, 1)
+    with reading(database) as connection:
+        state = connection.execute(select(LEARNING_STATE).where(LEARNING_STATE.c.id == 1)).one_or_none()
         if state is None or state.taken == state.learned:
-            return None, session.scalar(select(func.count()).select_from(LearningSample)) or 0
-        oldest = session.scalar(select(func.min(LearningSample.catalog_revision)))
+            return None, connection.scalar(select(func.count()).select_from(LEARNING_SAMPLE)) or 0
+        oldest = connection.scalar(select(func.min(LEARNING_SAMPLE.c.catalog_revision)))
         compared = min(snapshot.revision, oldest) if oldest else snapshot.revision
-        read = _Read(state.taken, calibration_revision(session), compared, read_samples(session))
-        stored = _stored(session)
+        read = _Read(state.taken, calibration_revision(connection), compared, read_samples(connection))
+        stored = _stored(connection)
     learned = learn(read.samples)
     changed = {key: value for key, value in learned.items() if _differs(stored.get(key), value)}
     gone = [key for key in stored if key not in learned or key in changed]
-    with write_session(sessions) as session:
-        if session.get_bind().dialect.name == "postgresql":
-            session.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LEARNER_LOCK})
-        if calibration_revision(session) != read.revision:
+    with writing(database) as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LEARNER_LOCK})
+        if calibration_revision(connection) != read.revision:
             # Another process was faster; what this one read is taken up by its next run.
             return None, read.rows
-        session.execute(update(LearningState).values(learned=read.taken))
-        return _written(session, read, changed, gone), read.rows
+        connection.execute(update(LEARNING_STATE).values(learned=read.taken))
+        return _written(connection, read, changed, gone), read.rows
 
 
-def _written(session: Session, read: _Read, changed: Mapping[Key, Learned], gone: list[Key]) -> int | None:
-    last = session.get(CalibrationRevision, read.revision)
+def _written(connection: Connection, read: _Read, changed: Mapping[Key, Learned], gone: list[Key]) -> int | None:
+    of_revision = select(CALIBRATION_REVISION).where(CALIBRATION_REVISION.c.id == read.revision)
+    last = connection.execute(of_revision).one_or_none()
     if not changed and not gone and (last is None or last.catalog_revision >= read.catalog_revision):
         return None
     revision = read.revision + 1
@@ -75,27 +75,26 @@ def _written(session: Session, read: _Read, changed: Mapping[Key, Learned], gone
     if last is not None:
         # A clock that was set back must not hide a revision from questions about then.
         made_at = max(made_at, last.made_at + timedelta(microseconds=1))
-    session.add(
-        CalibrationRevision(id=revision, made_at=made_at, catalog_revision=read.catalog_revision, samples=read.rows)
-    )
-    session.flush()
-    _end(session, gone, revision)
+    columns = {"id": revision, "made_at": made_at, "catalog_revision": read.catalog_revision, "samples": read.rows}
+    connection.execute(insert(CALIBRATION_REVISION).values(columns))
+    _end(connection, gone, revision)
     if changed:
-        session.execute(insert(CalibrationValue), [_row(value, revision) for value in changed.values()])
+        connection.execute(insert(CALIBRATION_VALUE), [_row(value, revision) for value in changed.values()])
     return revision
 
 
-def _stored(session: Session) -> dict[Key, Learned]:
-    contents = session.scalars(select(CalibrationValue.content).where(CalibrationValue.ended_revision.is_(None)))
+def _stored(connection: Connection) -> dict[Key, Learned]:
+    value = CALIBRATION_VALUE.c
+    contents = connection.scalars(select(value.content).where(value.ended_revision.is_(None)))
     found = (learned_from(content) for content in contents)
     return {(value.quantity, value.key): value for value in found if value is not None}
 
 
-def _end(session: Session, keys: list[Key], revision: int) -> None:
-    value = CalibrationValue
+def _end(connection: Connection, keys: list[Key], revision: int) -> None:
+    value = CALIBRATION_VALUE.c
     for quantity, key in keys:
-        session.execute(
-            update(value)
+        connection.execute(
+            update(CALIBRATION_VALUE)
             .where(value.quantity == quantity.value, value.key == key, value.ended_revision.is_(None))
             .values(ended_revision=revision)
         )
@@ -128,12 +127,12 @@ def _differs(old: Learned | None, new: Learned) -> bool:
     )
 
 
-def read_samples(session: Session) -> list[Sample]:
+def read_samples(connection: Connection) -> list[Sample]:
     """Every sample, those of one probe and cell as one: a large fleet has to fit the memory of a small process."""
-    table = LearningSample
+    table = LEARNING_SAMPLE.c
     asked = select(table.probe_id, table.cell, table.measured_at, table.content)
     asked = asked.order_by(table.probe_id, table.cell, table.measured_at, table.seq)
-    rows = session.execute(asked, execution_options={"yield_per": 1000})
+    rows = connection.execute(asked, execution_options={"yield_per": 1000})
     scopes: dict[str, Scope] = {}
     return [
         merged([_read(str(probe), at, json.loads(content), scopes, cell) for _, _, at, content in together])

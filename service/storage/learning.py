@@ -11,21 +11,26 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from time import monotonic
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import delete, func, insert, select, text, update
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy import Connection, Engine, Row, delete, func, insert, select, text, update
 
 from service.domain.calibration import Scope
 from service.domain.learning import RULES
 from service.domain.observations import Found, Memo, observe
 from service.storage.canonical import compact_json
-from service.storage.database import read_session, write_session
+from service.storage.database import reading, writing
 from service.storage.learned_values import LEARNER_LOCK, write_revision
-from service.storage.measurement_tables import AccuracyScore, LearningQueue, LearningSample, LearningState, Measurement
+from service.storage.measurement_tables import (
+    ACCURACY_SCORE,
+    LEARNING_QUEUE,
+    LEARNING_SAMPLE,
+    LEARNING_STATE,
+    MEASUREMENT,
+)
 from service.storage.measurement_writes import JUDGING_LOCK
 from service.storage.scores import forget_scores, note_scores
 from service.storage.snapshot import Snapshot
@@ -68,15 +73,24 @@ class _Batch(NamedTuple):
     memo: Memo
 
 
+@dataclass(slots=True)
+class _State:
+    """How far learning came; a turn moves it on."""
+
+    seq: int
+    taken: int
+    rules: int
+
+
 class _Taken(NamedTuple):
     rows: int
     more: bool
 
 
-def learn_some(sessions: sessionmaker[Session], snapshot: Snapshot, seconds: float = _SECONDS) -> Lesson:
+def learn_some(database: Engine, snapshot: Snapshot, seconds: float = _SECONDS) -> Lesson:
     """Take up rows for about so many seconds, a batch at least, and write down what they teach."""
     until, rows, done = monotonic() + seconds, 0, True
-    batch = _Batch(_reach(sessions), Turns(sessions, _ROWS_AT_ONCE), {})
+    batch = _Batch(_reach(database), Turns(database, _ROWS_AT_ONCE), {})
     for take in (_take_again, _take_compared, _take_new):
         more = True
         while more:
@@ -85,15 +99,15 @@ def learn_some(sessions: sessionmaker[Session], snapshot: Snapshot, seconds: flo
             if more and monotonic() > until:
                 done = False
                 break
-    revision, samples = write_revision(sessions, snapshot)
+    revision, samples = write_revision(database, snapshot)
     return Lesson(rows, samples, revision, done)
 
 
-def has_news(sessions: sessionmaker[Session], snapshot: Snapshot) -> bool:
+def has_news(database: Engine, snapshot: Snapshot) -> bool:
     """Whether a run would find something to do: looked up by keys, however many rows there are."""
-    with read_session(sessions) as session:
-        newest, oldest, queued, unsettled = session.connection().exec_driver_sql(_WAITING).one()
-        state = session.connection().exec_driver_sql(_STATE).first()
+    with reading(database) as connection:
+        newest, oldest, queued, unsettled = connection.exec_driver_sql(_WAITING).one()
+        state = connection.exec_driver_sql(_STATE).first()
     return (
         (newest or 0) > (0 if state is None else state.seq)
         or (state is not None and (state.taken != state.learned or state.rules != RULES))
@@ -103,93 +117,102 @@ def has_news(sessions: sessionmaker[Session], snapshot: Snapshot) -> bool:
     )
 
 
-def _reach(sessions: sessionmaker[Session]) -> int:
+def _reach(database: Engine) -> int:
     """The last row below which none is still being written: uploads that were numbered earlier may commit later."""
-    with write_session(sessions) as session:
-        if session.get_bind().dialect.name == "postgresql":
-            session.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": JUDGING_LOCK})
-        return session.scalar(select(func.max(Measurement.seq))) or 0
+    with writing(database) as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": JUDGING_LOCK})
+        return connection.scalar(select(func.max(MEASUREMENT.c.seq))) or 0
 
 
 def _in_turn(take: Any, snapshot: Snapshot, batch: _Batch) -> _Taken:  # noqa: ANN401  # one of those below
     """One batch as one transaction, which of several processes one does at a time."""
-    with batch.turns.take() as session:
-        if session.get_bind().dialect.name == "postgresql":
-            session.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LEARNER_LOCK})
-        state = session.get(LearningState, 1) or LearningState(id=1, seq=0, rules=RULES, taken=0, learned=0)
-        session.add(state)
+    with batch.turns.take() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LEARNER_LOCK})
+        state = _state(connection)
         if state.rules != RULES:
             # Other comparisons: what is kept is compared again, as after a change of the catalog.
-            session.execute(update(LearningSample).values(catalog_revision=0))
-            state.rules = RULES
-        taken: _Taken = take(session, state, snapshot, batch)
+            connection.execute(update(LEARNING_SAMPLE).values(catalog_revision=0))
+        began, state.rules = replace(state), RULES
+        taken: _Taken = take(connection, state, snapshot, batch)
+        if state != began:
+            connection.execute(update(LEARNING_STATE).values(asdict(state)))
     batch.turns.did(taken.rows)
     return taken
 
 
-def _take_new(session: Session, state: LearningState, snapshot: Snapshot, batch: _Batch) -> _Taken:
-    asked = select(Measurement).where(Measurement.seq > state.seq, Measurement.seq <= batch.reach)
-    found = session.scalars(asked.order_by(Measurement.seq).limit(batch.turns.rows)).all()
+def _state(connection: Connection) -> _State:
+    found = connection.exec_driver_sql(_STATE).first()
+    if found is not None:
+        return _State(found.seq, found.taken, found.rules)
+    connection.execute(insert(LEARNING_STATE).values(id=1, seq=0, taken=0, learned=0, rules=RULES))
+    return _State(0, 0, RULES)
+
+
+def _take_new(connection: Connection, state: _State, snapshot: Snapshot, batch: _Batch) -> _Taken:
+    asked = select(MEASUREMENT).where(MEASUREMENT.c.seq > state.seq, MEASUREMENT.c.seq <= batch.reach)
+    found = connection.execute(asked.order_by(MEASUREMENT.c.seq).limit(batch.turns.rows)).all()
     if not found:
         return _Taken(0, more=False)
     looked_at = _taught(found, snapshot, batch)
-    _keep(session, state, looked_at)
-    note_scores(session, snapshot, [row for row in looked_at if row.verdict == _ACCEPTED])
+    _keep(connection, state, looked_at)
+    note_scores(connection, snapshot, [row for row in looked_at if row.verdict == _ACCEPTED])
     state.seq = found[len(looked_at) - 1].seq
     return _Taken(len(looked_at), more=len(looked_at) < len(found) or len(found) == batch.turns.rows)
 
 
-def _take_again(session: Session, state: LearningState, snapshot: Snapshot, batch: _Batch) -> _Taken:
+def _take_again(connection: Connection, state: _State, snapshot: Snapshot, batch: _Batch) -> _Taken:
     """Rows that were judged again after they had been looked at: taken up, or given up."""
-    asked = select(LearningQueue.seq).order_by(LearningQueue.seq).limit(batch.turns.rows)
-    queued = session.scalars(asked).all()
+    asked = select(LEARNING_QUEUE.c.seq).order_by(LEARNING_QUEUE.c.seq).limit(batch.turns.rows)
+    queued = connection.scalars(asked).all()
     if not queued:
         return _Taken(0, more=False)
     passed = [seq for seq in queued if seq <= state.seq]
-    rows = _rows(session, passed)
+    rows = _rows(connection, passed)
     looked_at = _taught(rows, snapshot, batch)
     reached = _reached(looked_at, rows, queued[-1])
     passed = [seq for seq in passed if seq <= reached]
-    _give_up(session, state, passed)
-    _keep(session, state, looked_at)
+    _give_up(connection, state, passed)
+    _keep(connection, state, looked_at)
     accepted = [row for row in looked_at if row.verdict == _ACCEPTED and row.seq <= batch.reach]
-    forget_scores(session, AccuracyScore.seq.in_(set(passed) - {row.seq for row in accepted}))
-    note_scores(session, snapshot, accepted)
+    forget_scores(connection, ACCURACY_SCORE.c.seq.in_(set(passed) - {row.seq for row in accepted}))
+    note_scores(connection, snapshot, accepted)
     done = [seq for seq in queued if seq <= reached]
-    session.execute(delete(LearningQueue).where(LearningQueue.seq.in_(done)))
+    connection.execute(delete(LEARNING_QUEUE).where(LEARNING_QUEUE.c.seq.in_(done)))
     return _Taken(len(done), more=len(done) < len(queued) or len(queued) == batch.turns.rows)
 
 
-def _take_compared(session: Session, state: LearningState, snapshot: Snapshot, batch: _Batch) -> _Taken:
+def _take_compared(connection: Connection, state: _State, snapshot: Snapshot, batch: _Batch) -> _Taken:
     """Samples that were compared with what the catalog no longer says."""
     revision = snapshot.compared_revision()
-    asked = select(LearningSample.seq).where(LearningSample.catalog_revision < revision)
-    old = session.scalars(asked.order_by(LearningSample.seq).limit(batch.turns.rows)).all()
+    asked = select(LEARNING_SAMPLE.c.seq).where(LEARNING_SAMPLE.c.catalog_revision < revision)
+    old = connection.scalars(asked.order_by(LEARNING_SAMPLE.c.seq).limit(batch.turns.rows)).all()
     if not old:
         return _Taken(0, more=False)
-    rows = _rows(session, old)
+    rows = _rows(connection, old)
     looked_at = _taught(rows, snapshot, batch)
     reached = _reached(looked_at, rows, old[-1])
     done = [seq for seq in old if seq <= reached]
-    _give_up(session, state, done)
-    _keep(session, state, looked_at)
+    _give_up(connection, state, done)
+    _keep(connection, state, looked_at)
     return _Taken(len(done), more=len(done) < len(old) or len(old) == batch.turns.rows)
 
 
-def _rows(session: Session, seqs: Sequence[int]) -> Sequence[Measurement]:
-    return session.scalars(select(Measurement).where(Measurement.seq.in_(seqs)).order_by(Measurement.seq)).all()
+def _rows(connection: Connection, seqs: Sequence[int]) -> Sequence[Row[Any]]:
+    return connection.execute(select(MEASUREMENT).where(MEASUREMENT.c.seq.in_(seqs)).order_by(MEASUREMENT.c.seq)).all()
 
 
-def _give_up(session: Session, state: LearningState, seqs: Sequence[int]) -> None:
+def _give_up(connection: Connection, state: _State, seqs: Sequence[int]) -> None:
     if seqs:
-        gone = session.execute(delete(LearningSample).where(LearningSample.seq.in_(seqs)))
-        state.taken += gone.rowcount  # type: ignore[attr-defined]  # a cursor's result
+        gone = connection.execute(delete(LEARNING_SAMPLE).where(LEARNING_SAMPLE.c.seq.in_(seqs)))
+        state.taken += gone.rowcount
 
 
-_Lessons = dict[Measurement, dict[str, Any] | None]
+_Lessons = dict[Row[Any], dict[str, Any] | None]
 
 
-def _taught(rows: Iterable[Measurement], snapshot: Snapshot, batch: _Batch) -> _Lessons:
+def _taught(rows: Iterable[Row[Any]], snapshot: Snapshot, batch: _Batch) -> _Lessons:
     """What rows teach, each None where it is nothing; of as many as the turn has time for, one at least."""
     looked_at: _Lessons = {}
     for row in rows:
@@ -199,22 +222,22 @@ def _taught(rows: Iterable[Measurement], snapshot: Snapshot, batch: _Batch) -> _
     return looked_at
 
 
-def _reached(looked_at: _Lessons, rows: Sequence[Measurement], last: int) -> int:
+def _reached(looked_at: _Lessons, rows: Sequence[Row[Any]], last: int) -> int:
     """How far a turn came that was to look at rows, and to come to `last` with them."""
     return last if len(looked_at) == len(rows) else next(reversed(looked_at)).seq
 
 
-def _keep(session: Session, state: LearningState, lessons: _Lessons) -> None:
+def _keep(connection: Connection, state: _State, lessons: _Lessons) -> None:
     """Keep what rows teach, and of each probe and cell only the newest."""
     samples = [sample for sample in lessons.values() if sample is not None]
     if samples:
         state.taken += 1
-        session.execute(insert(LearningSample), samples)
+        connection.execute(insert(LEARNING_SAMPLE), samples)
         for probe_id in sorted({sample["probe_id"] for sample in samples}):
-            _trim(session, probe_id)
+            _trim(connection, probe_id)
 
 
-def _sample(row: Measurement, snapshot: Snapshot, memo: Memo) -> dict[str, Any] | None:
+def _sample(row: Row[Any], snapshot: Snapshot, memo: Memo) -> dict[str, Any] | None:
     """What a row teaches, as it is stored; None where it teaches nothing."""
     try:
         found = observe(json.loads(row.content), snapshot, memo)
@@ -224,7 +247,7 @@ def _sample(row: Measurement, snapshot: Snapshot, memo: Memo) -> dict[str, Any] 
         return None
 
 
-def _written(row: Measurement, scope: Scope, observations: Found, revision: int) -> dict[str, Any]:
+def _written(row: Row[Any], scope: Scope, observations: Found, revision: int) -> dict[str, Any]:
     document = scope.document()
     cell = hashlib.blake2b(compact_json([row.kind, document]).encode(), digest_size=16).hexdigest()
     told = {quantity.value: list(observation) for quantity, observation in observations.items()}
@@ -239,10 +262,10 @@ def _written(row: Measurement, scope: Scope, observations: Found, revision: int)
     }
 
 
-def _trim(session: Session, probe_id: UUID) -> None:
-    own = LearningSample.probe_id == probe_id
-    asked = select(LearningSample.seq, LearningSample.cell, LearningSample.measured_at).where(own)
-    found = session.execute(asked.order_by(LearningSample.measured_at.desc(), LearningSample.seq.desc())).all()
+def _trim(connection: Connection, probe_id: UUID) -> None:
+    own = LEARNING_SAMPLE.c.probe_id == probe_id
+    asked = select(LEARNING_SAMPLE.c.seq, LEARNING_SAMPLE.c.cell, LEARNING_SAMPLE.c.measured_at).where(own)
+    found = connection.execute(asked.order_by(LEARNING_SAMPLE.c.measured_at.desc(), LEARNING_SAMPLE.c.seq.desc())).all()
     kept: dict[str, int] = {}
     gone = []
     for seq, cell, _ in found:
@@ -252,4 +275,4 @@ def _trim(session: Session, probe_id: UUID) -> None:
         else:
             kept[cell] = known + 1
     if gone:
-        session.execute(delete(LearningSample).where(LearningSample.seq.in_(gone)))
+        connection.execute(delete(LEARNING_SAMPLE).where(LEARNING_SAMPLE.c.seq.in_(gone)))

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, or_, select, text, true
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy import ColumnElement, Engine, Row, and_, or_, select, text, true
 
 from service.domain.catalog import CatalogKind
-from service.storage.database import read_session
+from service.storage.database import reading
 from service.storage.filters import among
-from service.storage.measurement_tables import Measurement, MeasurementName, MeasurementProbe
+from service.storage.measurement_tables import MEASUREMENT, MEASUREMENT_NAME, MEASUREMENT_PROBE
 from service.storage.names import fold
 from service.storage.snapshot import Snapshot
 
@@ -41,72 +40,77 @@ class MeasurementFilter:
 
 
 def find_measurements(
-    sessions: sessionmaker[Session], asked: MeasurementFilter, count: int, pending: Pending = ()
-) -> Sequence[Measurement]:
+    database: Engine, asked: MeasurementFilter, count: int, pending: Pending = ()
+) -> Sequence[Row[Any]]:
     """At most `count` rows, the newest measured first.
 
     Verdicts are compared as they were stored; rows of `pending` names, all where it is None, are there whatever their
     stored verdict is.
     """
-    statement = select(Measurement).where(*_conditions(asked), _by_verdict(asked.verdicts, pending))
-    statement = statement.order_by(Measurement.measured_at.desc(), Measurement.seq.desc()).limit(count)
-    with read_session(sessions) as session:
-        return session.scalars(statement).all()
+    statement = select(MEASUREMENT).where(*_conditions(asked), _by_verdict(asked.verdicts, pending))
+    statement = statement.order_by(MEASUREMENT.c.measured_at.desc(), MEASUREMENT.c.seq.desc()).limit(count)
+    with reading(database) as connection:
+        return connection.execute(statement).all()
 
 
-def find_measurement(sessions: sessionmaker[Session], measurement_id: UUID) -> Measurement | None:
+def find_measurement(database: Engine, measurement_id: UUID) -> Row[Any] | None:
     """The row of that id."""
-    with read_session(sessions) as session:
-        return session.scalars(select(Measurement).where(Measurement.id == measurement_id)).one_or_none()
+    with reading(database) as connection:
+        return connection.execute(select(MEASUREMENT).where(MEASUREMENT.c.id == measurement_id)).one_or_none()
 
 
-def names_leading_to(sessions: sessionmaker[Session], kind: CatalogKind, name: str, snapshot: Snapshot) -> set[str]:
+def names_leading_to(database: Engine, kind: CatalogKind, name: str, snapshot: Snapshot) -> set[str]:
     """Folded names that rows may use for what a name leads to: the name itself, and others of the same entry."""
     names = {fold(name)}
     ids = snapshot.ids_of(kind, name)
     if ids:
-        with read_session(sessions) as session:
-            asked = select(MeasurementName.name).where(MeasurementName.kind == kind, MeasurementName.entry_id.in_(ids))
-            names |= set(session.scalars(asked))
+        with reading(database) as connection:
+            asked = select(MEASUREMENT_NAME.c.name).where(
+                MEASUREMENT_NAME.c.kind == kind, MEASUREMENT_NAME.c.entry_id.in_(ids)
+            )
+            names |= set(connection.scalars(asked))
     return names
 
 
-def find_probes(sessions: sessionmaker[Session], after: UUID | None, count: int) -> Sequence[MeasurementProbe]:
+def find_probes(database: Engine, after: UUID | None, count: int) -> Sequence[Row[Any]]:
     """At most `count` probes in the order of their ids, after one of them."""
-    statement = select(MeasurementProbe).order_by(MeasurementProbe.probe_id).limit(count)
+    statement = select(MEASUREMENT_PROBE).order_by(MEASUREMENT_PROBE.c.probe_id).limit(count)
     if after is not None:
-        statement = statement.where(MeasurementProbe.probe_id > after)
-    with read_session(sessions) as session:
-        return session.scalars(statement).all()
+        statement = statement.where(MEASUREMENT_PROBE.c.probe_id > after)
+    with reading(database) as connection:
+        return connection.execute(statement).all()
 
 
 def _conditions(asked: MeasurementFilter) -> list[ColumnElement[bool]]:
     conditions = among(
-        (Measurement.kind, asked.kinds or None),
-        (Measurement.gpu_name, asked.gpu_names),
-        (Measurement.model_name, asked.model_names),
-        (Measurement.engine, asked.engines or None),
+        (MEASUREMENT.c.kind, asked.kinds or None),
+        (MEASUREMENT.c.gpu_name, asked.gpu_names),
+        (MEASUREMENT.c.model_name, asked.model_names),
+        (MEASUREMENT.c.engine, asked.engines or None),
     )
     if asked.probe_id is not None:
-        conditions.append(Measurement.probe_id == asked.probe_id)
+        conditions.append(MEASUREMENT.c.probe_id == asked.probe_id)
     if asked.since is not None:
-        conditions.append(Measurement.measured_at >= asked.since)
+        conditions.append(MEASUREMENT.c.measured_at >= asked.since)
     if asked.until is not None:
-        conditions.append(Measurement.measured_at < asked.until)
+        conditions.append(MEASUREMENT.c.measured_at < asked.until)
     if asked.after is not None:
         moment, seq = asked.after
         # The first of the two bounds is what the index is entered by.
-        conditions += [Measurement.measured_at <= moment, or_(Measurement.measured_at < moment, Measurement.seq < seq)]
+        conditions += [
+            MEASUREMENT.c.measured_at <= moment,
+            or_(MEASUREMENT.c.measured_at < moment, MEASUREMENT.c.seq < seq),
+        ]
     return conditions
 
 
 def _by_verdict(verdicts: Collection[str], pending: Pending) -> ColumnElement[bool]:
     if not verdicts or pending is None:
         return true()
-    stored: ColumnElement[bool] = Measurement.verdict.in_(verdicts)
+    stored: ColumnElement[bool] = MEASUREMENT.c.verdict.in_(verdicts)
     if _ACCEPTED not in verdicts and not pending:
         # Said in the words of the partial index, without which SQLite does not use it.
         stored = and_(stored, text("measurement.verdict <> 'accepted'"))
     gpus = [name for kind, name in pending if kind == CatalogKind.GPU]
     models = [name for kind, name in pending if kind == CatalogKind.MODEL]
-    return or_(stored, Measurement.gpu_name.in_(gpus), Measurement.model_name.in_(models)) if pending else stored
+    return or_(stored, MEASUREMENT.c.gpu_name.in_(gpus), MEASUREMENT.c.model_name.in_(models)) if pending else stored

@@ -10,7 +10,6 @@ from typing import Final
 from uuid import UUID
 
 from sqlalchemy import Engine
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.storage.measurement_settling import leads_to, mark, settle_some
 from service.storage.measurement_writes import Known, PostgresqlWriter, SqliteWriter, UnsettledError
@@ -25,9 +24,9 @@ _USED_EVERY: Final = timedelta(minutes=1)
 class MeasurementStore:
     """One for a process; safe to share between threads, and to make before a server forks."""
 
-    def __init__(self, engine: Engine, sessions: sessionmaker[Session]) -> None:
-        self._sessions = sessions
-        self._writer = SqliteWriter(engine) if engine.dialect.name == "sqlite" else PostgresqlWriter(engine)
+    def __init__(self, database: Engine) -> None:
+        self._database = database
+        self._writer = SqliteWriter(database) if database.dialect.name == "sqlite" else PostgresqlWriter(database)
         self._named: set[tuple[str, str]] = set()
         self._settling = Lock()
         self._settled: int | None = None
@@ -41,7 +40,7 @@ class MeasurementStore:
         try:
             known = self._writer.write(upload)
         except UnsettledError:
-            mark(self._sessions, snapshot)
+            mark(self._database, snapshot)
             known = self._writer.write(replace(upload, charge=False))
         self._remember(upload)
         return known
@@ -64,8 +63,8 @@ class MeasurementStore:
         if not self._settling.acquire(blocking=False):
             return False
         try:
-            mark(self._sessions, snapshot)
-            done = settle_some(self._sessions, snapshot)
+            mark(self._database, snapshot)
+            done = settle_some(self._database, snapshot)
             if done:
                 self._settled = snapshot.revision
             return done

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy import Engine
 
 from service.domain.catalog import CatalogKind, Entry
 from service.domain.errors import Fault, ValidationError
@@ -24,7 +24,7 @@ from service.storage import audit
 from service.storage.canonical import facts_digest, whole_numbers
 from service.storage.catalog import Change, apply_changes, lock_catalog, read_entries
 from service.storage.catalog_schema import CatalogSchemas
-from service.storage.database import read_session, write_session
+from service.storage.database import reading, writing
 from service.storage.entry_checks import entry_faults
 from service.storage.entry_rules import taken_names, unknown_references
 from service.storage.snapshot import Snapshot
@@ -42,10 +42,10 @@ class ModelFiles:
     gguf: Path | None = None
 
 
-def read_model(sessions: sessionmaker[Session], files: ModelFiles, naming: Naming) -> dict[str, Any]:
+def read_model(database: Engine, files: ModelFiles, naming: Naming) -> dict[str, Any]:
     """The facts of the entry that the files make; raises QuoteError at the file and field that cannot be."""
-    with read_session(sessions) as session:
-        catalog = Snapshot.empty().advanced(read_entries(session))
+    with reading(database) as connection:
+        catalog = Snapshot.empty().advanced(read_entries(connection))
     checkpoint = Checkpoint(_config(files.config), catalog)
     if files.index is not None:
         pointer = _pointer(files.index)
@@ -61,7 +61,7 @@ def read_model(sessions: sessionmaker[Session], files: ModelFiles, naming: Namin
 
 
 def store_model(
-    sessions: sessionmaker[Session], facts: dict[str, Any], author: str, schemas: CatalogSchemas, *, replace: bool
+    database: Engine, facts: dict[str, Any], author: str, schemas: CatalogSchemas, *, replace: bool
 ) -> int | None:
     """Write the entry as a revision of its own, None where it is there already and says the same.
 
@@ -70,20 +70,20 @@ def store_model(
     """
     entry = Entry(CatalogKind.MODEL, facts["id"], facts, 0)
     _refuse(Fault(pointer, detail) for pointer, detail in entry_faults(entry, schemas, "the hub id makes it"))
-    with write_session(sessions) as session:
-        lock_catalog(session)
-        catalog = Snapshot.empty().changed(read_entries(session))
+    with writing(database) as connection:
+        lock_catalog(connection)
+        catalog = Snapshot.empty().changed(read_entries(connection))
         _refuse(taken_names(catalog, entry))
         _refuse(unknown_references(catalog, entry))
         if catalog.by_id(entry.kind, entry.id) is not None and not replace:
             raise ValidationError(Fault("", f"The catalog has a model {entry.id} already; --replace takes its place."))
         summary = f"imported model {entry.id}"
-        revision = apply_changes(session, [Change(entry.kind, entry.id, facts)], author, COMMAND_ORIGIN, summary)
+        revision = apply_changes(connection, [Change(entry.kind, entry.id, facts)], author, COMMAND_ORIGIN, summary)
         if revision is not None:
             digest = facts_digest(facts)
             subject = f"{entry.kind}/{entry.id}"
             event = audit.Event(author, "catalog.imported", subject, revision, after_digest=digest, note=summary)
-            audit.record(session, event)
+            audit.record(connection, event)
         return revision
 
 

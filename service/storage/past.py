@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from threading import Lock
 from typing import Final, Protocol
 
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy import Engine
 
 from service.domain.calibration import Calibration
 from service.domain.errors import CatalogUnavailable, Fault, ValidationError
 from service.storage.calibrations import both_revisions_at, read_calibration
-from service.storage.database import read_session
+from service.storage.database import reading
 from service.storage.history import first_revision_at, way_back
 from service.storage.snapshot import Snapshot
 
@@ -39,12 +39,12 @@ class PastCatalogs:
 
     def __init__(
         self,
-        sessions: sessionmaker[Session],
+        database: Engine,
         present: Present,
         kept: int = _SNAPSHOTS_KEPT,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._sessions = sessions
+        self._database = database
         self._present = present
         self._most = kept
         self._clock = clock
@@ -61,10 +61,10 @@ class PastCatalogs:
         if moment > self._clock():
             detail = f"{_shown(moment)} is in the future: what the catalog will say then is not known."
             raise ValidationError(Fault(pointer, detail))
-        with read_session(self._sessions) as session:
-            revision, learned = both_revisions_at(session, moment)
+        with reading(self._database) as connection:
+            revision, learned = both_revisions_at(connection, moment)
             if revision is None:
-                raise ValidationError(Fault(pointer, _too_early(moment, first_revision_at(session))))
+                raise ValidationError(Fault(pointer, _too_early(moment, first_revision_at(connection))))
         return self._taught(self._snapshot(revision), learned)
 
     def _taught(self, snapshot: Snapshot, learned: int) -> Snapshot:
@@ -74,8 +74,8 @@ class PastCatalogs:
         with self._lock:
             calibration = self._calibrations.pop(learned, None)
             if calibration is None:
-                with read_session(self._sessions) as session:
-                    calibration = read_calibration(session, learned)
+                with reading(self._database) as connection:
+                    calibration = read_calibration(connection, learned)
             self._calibrations[learned] = calibration
             if len(self._calibrations) > self._most:
                 del self._calibrations[next(iter(self._calibrations))]
@@ -106,8 +106,8 @@ class PastCatalogs:
         return present
 
     def _made(self, revision: int, present: Snapshot) -> Snapshot:
-        with read_session(self._sessions) as session:
-            return present.changed(way_back(session, revision))
+        with reading(self._database) as connection:
+            return present.changed(way_back(connection, revision))
 
 
 def _too_early(moment: datetime, first: datetime | None) -> str:

@@ -9,8 +9,8 @@ from dataclasses import replace
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, Final
 
+from sqlalchemy import Connection
 from sqlalchemy import Engine as DatabaseEngine
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.domain import engines, gpu, model, precision
 from service.domain.calibration import NOTHING_LEARNED, Calibration
@@ -33,7 +33,7 @@ from service.domain.scopes import NO_ENGINE
 from service.domain.trust import NOBODY_DISTRUSTED, Distrust
 from service.storage.calibrations import Revisions, newest_revisions, read_calibration
 from service.storage.catalog import CatalogDelta, StoredEntry, read_entries
-from service.storage.database import read_session
+from service.storage.database import reading
 from service.storage.kind_entries import KindEntries, changed_entries, suggest_names
 from service.storage.listing import Listing, page_ids
 from service.storage.names import fold, last_part
@@ -230,8 +230,8 @@ class SnapshotKeeper:
     carries the revision. One database row is read where nothing changed, and only what changed otherwise.
     """
 
-    def __init__(self, sessions: sessionmaker[Session], refresh_seconds: float = 1.0) -> None:
-        self._sessions = sessions
+    def __init__(self, database: DatabaseEngine, refresh_seconds: float = 1.0) -> None:
+        self._database = database
         self._refresh_seconds = refresh_seconds
         self._snapshot: Snapshot | None = None
         self._refreshing = Lock()
@@ -289,30 +289,29 @@ class SnapshotKeeper:
     def _read(self, former: Snapshot | None) -> Snapshot:
         if former is not None and self._newest() == _revisions(former):
             return former
-        with read_session(self._sessions) as session:
-            newest = newest_revisions(session.connection())
-            catalog = self._read_catalog(session, former, newest.catalog)
+        with reading(self._database) as connection:
+            newest = newest_revisions(connection)
+            catalog = self._read_catalog(connection, former, newest.catalog)
             kept = former if former is not None and catalog.descends_with(former) else None
             learned = kept.calibration if kept and kept.calibration.revision == newest.calibration else None
             distrust = kept.distrust if kept and kept.distrust.revision == newest.trust else None
             if distrust is None:
-                distrust = read_distrust(session) if newest.trust else NOBODY_DISTRUSTED
-            return catalog.taught(learned or read_calibration(session, newest.calibration), distrust)
+                distrust = read_distrust(connection) if newest.trust else NOBODY_DISTRUSTED
+            return catalog.taught(learned or read_calibration(connection, newest.calibration), distrust)
 
     def _newest(self) -> Revisions:
-        engine: DatabaseEngine = self._sessions.kw["bind"]
-        with engine.connect() as connection:
+        with self._database.connect() as connection:
             return newest_revisions(connection)
 
     @staticmethod
-    def _read_catalog(session: Session, former: Snapshot | None, revision: int) -> Snapshot:
+    def _read_catalog(connection: Connection, former: Snapshot | None, revision: int) -> Snapshot:
         if former is not None and former.revision == revision:
             return former
         if former is None or revision < former.revision:
             # A lower revision is another database, or this one restored from a backup: there the same entry at the
             # same revision may say something else than the values kept from here.
-            return Snapshot.empty().advanced(read_entries(session))
-        return former.advanced(read_entries(session, former.revision))
+            return Snapshot.empty().advanced(read_entries(connection))
+        return former.advanced(read_entries(connection, former.revision))
 
     def _note_failure(self, error: Exception) -> None:
         if not self._failing:

@@ -1,23 +1,27 @@
-"""The tables and their constraints, without behaviour."""
+"""The tables and their constraints, without behaviour.
+
+Tables and not mapped classes: statements say what they read and write, and the first answer of a process does not wait
+for an object mapper.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any, ClassVar, Final
+from typing import Final
 
 from sqlalchemy import (
     JSON,
     BigInteger,
     Boolean,
     CheckConstraint,
+    Column,
     ForeignKey,
     Index,
     Integer,
     MetaData,
     String,
+    Table,
     Text,
 )
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import TypeEngine
 
 from service.storage.database import UtcDateTime
@@ -38,139 +42,130 @@ Slug: Final[TypeEngine[str]] = String(200).with_variant(String(200, collation="C
 Kind: Final = String(16)
 
 
-class Base(DeclarativeBase):
-    """Base of all tables."""
+METADATA: Final = MetaData(naming_convention=_NAMES)
 
-    metadata = MetaData(naming_convention=_NAMES)
-    # JSON and not JSONB: facts are read whole, and JSONB would reorder keys and respell numbers on one database only.
-    type_annotation_map: ClassVar[dict[Any, Any]] = {datetime: UtcDateTime, dict[str, Any]: JSON}
+# Facts are JSON and not JSONB: they are read whole, and JSONB would reorder keys and respell numbers on one database
+# only.
 
-
-class CatalogRevision(Base):
-    """One change of the catalog, whole: who made it, when, and where it came from."""
-
-    __tablename__ = "catalog_revision"
-
-    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    made_at: Mapped[datetime]
-    author: Mapped[str] = mapped_column(Text)
-    origin: Mapped[str] = mapped_column(String(40))
-    summary: Mapped[str] = mapped_column(Text)
-
-    __table_args__ = (CheckConstraint("id > 0", name="id_positive"), Index(None, "made_at"))
+CATALOG_REVISION: Final = Table(
+    "catalog_revision",
+    METADATA,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("made_at", UtcDateTime, nullable=False),
+    Column("author", Text, nullable=False),
+    Column("origin", String(40), nullable=False),
+    Column("summary", Text, nullable=False),
+    CheckConstraint("id > 0", name="id_positive"),
+    Index(None, "made_at"),
+)
+"""One change of the catalog, whole: who made it, when, and where it came from."""
 
 
-class CatalogEntry(Base):
-    """What the catalog says now, one row an entry; `origin` is that of the revision it last changed in."""
-
-    __tablename__ = "catalog_entry"
-
-    kind: Mapped[str] = mapped_column(Kind, primary_key=True)
-    id: Mapped[str] = mapped_column(Slug, primary_key=True)
-    facts: Mapped[dict[str, Any]]
-    digest: Mapped[str] = mapped_column(String(64))
-    revision: Mapped[int] = mapped_column(Integer, ForeignKey("catalog_revision.id"), index=True)
-    origin: Mapped[str] = mapped_column(String(40))
-
-
-class CatalogChange(Base):
-    """Every state an entry ever had, by the revision that brought it; a deletion has neither facts nor digest."""
-
-    __tablename__ = "catalog_change"
-
-    revision: Mapped[int] = mapped_column(ForeignKey("catalog_revision.id"), primary_key=True, autoincrement=False)
-    kind: Mapped[str] = mapped_column(Kind, primary_key=True)
-    id: Mapped[str] = mapped_column(Slug, primary_key=True)
-    action: Mapped[str] = mapped_column(String(8))
-    facts: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
-    digest: Mapped[str | None] = mapped_column(String(64))
-
-    __table_args__ = (
-        CheckConstraint("action IN ('created', 'changed', 'deleted')", name="action_known"),
-        CheckConstraint("(action = 'deleted') = (digest IS NULL)", name="facts_unless_deleted"),
-        Index(None, "kind", "id", "revision"),
-    )
+CATALOG_ENTRY: Final = Table(
+    "catalog_entry",
+    METADATA,
+    Column("kind", Kind, primary_key=True),
+    Column("id", Slug, primary_key=True),
+    Column("facts", JSON, nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("revision", Integer, ForeignKey("catalog_revision.id"), index=True, nullable=False),
+    Column("origin", String(40), nullable=False),
+)
+"""What the catalog says now, one row an entry; `origin` is that of the revision it last changed in."""
 
 
-class ApiToken(Base):
-    """Who may do what: a token's digest, never the token. A revoked one stays, for the audit names it."""
-
-    __tablename__ = "api_token"
-
-    id: Mapped[str] = mapped_column(String(16), primary_key=True)
-    name: Mapped[str] = mapped_column(String(200))
-    digest: Mapped[str] = mapped_column(String(64))
-    scopes: Mapped[str] = mapped_column(Text)
-    created_at: Mapped[datetime]
-    created_by: Mapped[str] = mapped_column(Text)
-    expires_at: Mapped[datetime | None]
-    revoked_at: Mapped[datetime | None]
-    last_used_at: Mapped[datetime | None]
-
-
-class AuditEvent(Base):
-    """Who did what to what, written in the transaction that did it; triggers of the migration refuse to change it."""
-
-    __tablename__ = "audit_event"
-
-    id: Mapped[int] = mapped_column(primary_key=True)
-    happened_at: Mapped[datetime]
-    actor: Mapped[str] = mapped_column(Text)
-    action: Mapped[str] = mapped_column(String(40))
-    subject: Mapped[str] = mapped_column(Text)
-    revision: Mapped[int | None] = mapped_column(ForeignKey("catalog_revision.id"))
-    request_id: Mapped[str | None] = mapped_column(String(64))
-    before_digest: Mapped[str | None] = mapped_column(String(64))
-    after_digest: Mapped[str | None] = mapped_column(String(64))
-    note: Mapped[str | None] = mapped_column(Text)
-
-    __table_args__ = (Index(None, "happened_at"),)
+CATALOG_CHANGE: Final = Table(
+    "catalog_change",
+    METADATA,
+    Column("revision", Integer, ForeignKey("catalog_revision.id"), primary_key=True, autoincrement=False),
+    Column("kind", Kind, primary_key=True),
+    Column("id", Slug, primary_key=True),
+    Column("action", String(8), nullable=False),
+    Column("facts", JSON(none_as_null=True)),
+    Column("digest", String(64)),
+    CheckConstraint("action IN ('created', 'changed', 'deleted')", name="action_known"),
+    CheckConstraint("(action = 'deleted') = (digest IS NULL)", name="facts_unless_deleted"),
+    Index(None, "kind", "id", "revision"),
+)
+"""Every state an entry ever had, by the revision that brought it; a deletion has neither facts nor digest."""
 
 
-class TrustDecision(Base):
-    """Whether rows of a probe or a token are believed from now on; the newest decision on a sender holds.
-
-    Rows stored before it, up to `last_seq`, are judged by it up to `done_seq`. `since` is a time of arrival.
-    """
-
-    __tablename__ = "trust_decision"
-
-    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    made_at: Mapped[datetime]
-    author: Mapped[str] = mapped_column(Text)
-    sender: Mapped[str] = mapped_column(String(8))
-    sender_id: Mapped[str] = mapped_column(String(36))
-    trusted: Mapped[bool] = mapped_column(Boolean)
-    since: Mapped[datetime | None]
-    reason: Mapped[str] = mapped_column(Text)
-    done_seq: Mapped[int] = mapped_column(BigInteger)
-    last_seq: Mapped[int] = mapped_column(BigInteger)
+API_TOKEN: Final = Table(
+    "api_token",
+    METADATA,
+    Column("id", String(16), primary_key=True),
+    Column("name", String(200), nullable=False),
+    Column("digest", String(64), nullable=False),
+    Column("scopes", Text, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("created_by", Text, nullable=False),
+    Column("expires_at", UtcDateTime),
+    Column("revoked_at", UtcDateTime),
+    Column("last_used_at", UtcDateTime),
+)
+"""Who may do what: a token's digest, never the token. A revoked one stays, for the audit names it."""
 
 
-class CalibrationRevision(Base):
-    """One change of what was learned: from how many samples, compared with which catalog."""
+AUDIT_EVENT: Final = Table(
+    "audit_event",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("happened_at", UtcDateTime, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("action", String(40), nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("revision", Integer, ForeignKey("catalog_revision.id")),
+    Column("request_id", String(64)),
+    Column("before_digest", String(64)),
+    Column("after_digest", String(64)),
+    Column("note", Text),
+    Index(None, "happened_at"),
+)
+"""Who did what to what, written in the transaction that did it; triggers of the migration refuse to change it."""
 
-    __tablename__ = "calibration_revision"
 
-    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    made_at: Mapped[datetime] = mapped_column(index=True)
-    catalog_revision: Mapped[int]
-    samples: Mapped[int] = mapped_column(BigInteger)
+TRUST_DECISION: Final = Table(
+    "trust_decision",
+    METADATA,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("made_at", UtcDateTime, nullable=False),
+    Column("author", Text, nullable=False),
+    Column("sender", String(8), nullable=False),
+    Column("sender_id", String(36), nullable=False),
+    Column("trusted", Boolean, nullable=False),
+    Column("since", UtcDateTime),
+    Column("reason", Text, nullable=False),
+    Column("done_seq", BigInteger, nullable=False),
+    Column("last_seq", BigInteger, nullable=False),
+)
+"""Whether rows of a probe or a token are believed from now on; the newest decision on a sender holds.
+
+Rows stored before it, up to `last_seq`, are judged by it up to `done_seq`. `since` is a time of arrival.
+"""
 
 
-class CalibrationValue(Base):
-    """What a rung knew of a quantity from one revision on, until another one ended it; `content` as JSON."""
+CALIBRATION_REVISION: Final = Table(
+    "calibration_revision",
+    METADATA,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("made_at", UtcDateTime, index=True, nullable=False),
+    Column("catalog_revision", Integer, nullable=False),
+    Column("samples", BigInteger, nullable=False),
+)
+"""One change of what was learned: from how many samples, compared with which catalog."""
 
-    __tablename__ = "calibration_value"
 
-    quantity: Mapped[str] = mapped_column(String(40), primary_key=True)
-    key: Mapped[str] = mapped_column(
-        String(700).with_variant(String(700, collation="C"), "postgresql"), primary_key=True
-    )
-    revision: Mapped[int] = mapped_column(ForeignKey("calibration_revision.id"), primary_key=True)
-    ended_revision: Mapped[int | None] = mapped_column(index=True)
-    usable: Mapped[bool] = mapped_column(Boolean)
-    gpu: Mapped[str | None] = mapped_column(Slug)
-    engine: Mapped[str | None] = mapped_column(Slug)
-    rung: Mapped[str] = mapped_column(String(80))
-    content: Mapped[str] = mapped_column(Text)
+CALIBRATION_VALUE: Final = Table(
+    "calibration_value",
+    METADATA,
+    Column("quantity", String(40), primary_key=True),
+    Column("key", String(700).with_variant(String(700, collation="C"), "postgresql"), primary_key=True),
+    Column("revision", Integer, ForeignKey("calibration_revision.id"), primary_key=True),
+    Column("ended_revision", Integer, index=True),
+    Column("usable", Boolean, nullable=False),
+    Column("gpu", Slug),
+    Column("engine", Slug),
+    Column("rung", String(80), nullable=False),
+    Column("content", Text, nullable=False),
+)
+"""What a rung knew of a quantity from one revision on, until another one ended it; `content` as JSON."""

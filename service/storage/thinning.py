@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, and_, delete, func, or_, select
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy import ColumnElement, Connection, Engine, and_, delete, func, or_, select
 
-from service.storage.database import read_session
-from service.storage.measurement_tables import LearningQueue, LearningSample, LearningState, Measurement
+from service.storage.database import reading
+from service.storage.measurement_tables import LEARNING_QUEUE, LEARNING_SAMPLE, LEARNING_STATE, MEASUREMENT
 from service.storage.turns import Turns
 
 _ROWS_AT_ONCE: Final = 5000
@@ -22,41 +21,41 @@ class Thinned(NamedTuple):
     kept: int
 
 
-def thin(sessions: sessionmaker[Session], age: timedelta, *, dry_run: bool = False) -> Thinned:
+def thin(database: Engine, age: timedelta, *, dry_run: bool = False) -> Thinned:
     """Delete rows that arrived longer ago, in short turns, so that uploads go on meanwhile."""
     before = datetime.now(UTC) - age
-    old = Measurement.received_at < before
-    with read_session(sessions) as session:
-        state = session.get(LearningState, 1)
+    old = MEASUREMENT.c.received_at < before
+    with reading(database) as connection:
+        state = connection.execute(select(LEARNING_STATE).where(LEARNING_STATE.c.id == 1)).one_or_none()
         passed = 0 if state is None else state.seq
         free = and_(old, *_free(passed))
-        count = _count(session, free)
-        kept = _count(session, old) - count
+        count = _count(connection, free)
+        kept = _count(connection, old) - count
     if not dry_run:
-        _delete(sessions, free)
+        _delete(database, free)
     return Thinned(count, kept)
 
 
 def _free(passed: int) -> list[ColumnElement[bool]]:
     """What nothing needs any more: looked at, no sample, not queued, and not waiting for the catalog."""
     return [
-        Measurement.seq <= passed,
-        Measurement.verdict != "unmatched",
-        Measurement.seq.not_in(select(LearningSample.seq)),
-        Measurement.seq.not_in(select(LearningQueue.seq)),
+        MEASUREMENT.c.seq <= passed,
+        MEASUREMENT.c.verdict != "unmatched",
+        MEASUREMENT.c.seq.not_in(select(LEARNING_SAMPLE.c.seq)),
+        MEASUREMENT.c.seq.not_in(select(LEARNING_QUEUE.c.seq)),
     ]
 
 
-def _count(session: Session, condition: Any) -> int:  # noqa: ANN401  # any condition
-    return session.scalar(select(func.count()).select_from(Measurement).where(condition)) or 0
+def _count(connection: Connection, condition: Any) -> int:  # noqa: ANN401  # any condition
+    return connection.scalar(select(func.count()).select_from(MEASUREMENT).where(condition)) or 0
 
 
-def _delete(sessions: sessionmaker[Session], free: ColumnElement[bool]) -> None:
-    last, turns, found = 0, Turns(sessions, _ROWS_AT_ONCE), [0]
+def _delete(database: Engine, free: ColumnElement[bool]) -> None:
+    last, turns, found = 0, Turns(database, _ROWS_AT_ONCE), [0]
     while found:
-        with turns.take() as session:
-            asked = select(Measurement.seq).where(free, Measurement.seq > last).order_by(Measurement.seq)
-            found = [*session.scalars(asked.limit(turns.rows))]
-            session.execute(delete(Measurement).where(Measurement.seq.in_(found), or_(free)))
+        with turns.take() as connection:
+            asked = select(MEASUREMENT.c.seq).where(free, MEASUREMENT.c.seq > last).order_by(MEASUREMENT.c.seq)
+            found = [*connection.scalars(asked.limit(turns.rows))]
+            connection.execute(delete(MEASUREMENT).where(MEASUREMENT.c.seq.in_(found), or_(free)))
         turns.did(len(found))
         last = max(found, default=last)

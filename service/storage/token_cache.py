@@ -8,9 +8,9 @@ from threading import Lock
 from time import monotonic
 from typing import Final
 
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy import Engine
 
-from service.storage.database import read_session
+from service.storage.database import reading
 from service.storage.tokens import Token, find_token, is_secret_of, public_id_of
 
 _KEPT: Final = 1024
@@ -22,10 +22,8 @@ class TokenCache:
     Only tokens that exist are kept: each try with an unknown one asks the database, so a new one works at once.
     """
 
-    def __init__(
-        self, sessions: sessionmaker[Session], seconds: float = 5.0, clock: Callable[[], float] = monotonic
-    ) -> None:
-        self._sessions = sessions
+    def __init__(self, database: Engine, seconds: float = 5.0, clock: Callable[[], float] = monotonic) -> None:
+        self._database = database
         self._seconds = seconds
         self._clock = clock
         self._kept: dict[str, tuple[float, Token]] = {}
@@ -46,8 +44,8 @@ class TokenCache:
         now = self._clock()
         if kept is not None and now - kept[0] < self._seconds:
             return kept[1]
-        with read_session(self._sessions) as session:
-            token = find_token(session, public_id)
+        with reading(self._database) as connection:
+            token = find_token(connection, public_id)
         self._keep(public_id, now, token)
         return token
 

@@ -12,17 +12,16 @@ import re
 import secrets
 import zlib
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum, unique
 from hmac import compare_digest
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import select, update
-from sqlalchemy.orm import Session
+from sqlalchemy import Connection, Row, insert, select, update
 
 from service.storage import audit
-from service.storage.tables import ApiToken
+from service.storage.tables import API_TOKEN
 
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _ID_BYTES, _ID_LETTERS = 8, 11
@@ -99,67 +98,61 @@ def is_secret_of(token: Token | None, text: str) -> bool:
 
 
 def create_token(
-    session: Session, name: str, scopes: Collection[Scope], author: str, lifetime: timedelta | None
+    connection: Connection, name: str, scopes: Collection[Scope], author: str, lifetime: timedelta | None
 ) -> tuple[Token, str]:
-    """Store a new token; returns it with its text, which nobody can read again. `session` is a `write_session`."""
+    """Store a new token; returns it with its text, which nobody can read again. `connection` is one of `writing`."""
     public_id, text = new_secret()
     now = datetime.now(UTC)
-    row = ApiToken(
+    token = Token(
         id=public_id,
         name=name,
         digest=digest_of(text),
-        scopes=" ".join(sorted(scopes)),
+        scopes=frozenset(scopes),
         created_at=now,
         created_by=author,
         expires_at=None if lifetime is None else now + lifetime,
+        revoked_at=None,
+        last_used_at=None,
     )
-    session.add(row)
-    audit.record(session, audit.Event(author, "token.created", f"token/{public_id}", note=f"{name}: {row.scopes}"))
-    session.flush()
-    return _token(row), text
+    may = " ".join(sorted(scopes))
+    connection.execute(insert(API_TOKEN).values({**asdict(token), "scopes": may}))
+    audit.record(connection, audit.Event(author, "token.created", f"token/{public_id}", note=f"{name}: {may}"))
+    return token, text
 
 
-def revoke_token(session: Session, public_id: str, author: str) -> Token | None:
+def revoke_token(connection: Connection, public_id: str, author: str) -> Token | None:
     """Make a token unusable from now on; None where there is none of that id. Revoking it again changes nothing."""
-    row = session.get(ApiToken, public_id)
-    if row is None:
-        return None
-    if row.revoked_at is None:
-        row.revoked_at = datetime.now(UTC)
-        audit.record(session, audit.Event(author, "token.revoked", f"token/{public_id}", note=row.name))
-    session.flush()
-    return _token(row)
+    token = find_token(connection, public_id)
+    if token is None or token.revoked_at is not None:
+        return token
+    revoked = replace(token, revoked_at=datetime.now(UTC))
+    connection.execute(update(API_TOKEN).where(API_TOKEN.c.id == public_id).values(revoked_at=revoked.revoked_at))
+    audit.record(connection, audit.Event(author, "token.revoked", f"token/{public_id}", note=token.name))
+    return revoked
 
 
-def find_token(session: Session, public_id: str) -> Token | None:
+def find_token(connection: Connection, public_id: str) -> Token | None:
     """The token of that public id, revoked and expired ones too."""
-    row = session.get(ApiToken, public_id)
+    row = connection.execute(select(API_TOKEN).where(API_TOKEN.c.id == public_id)).one_or_none()
     return None if row is None else _token(row)
 
 
-def list_tokens(session: Session) -> list[Token]:
+def list_tokens(connection: Connection) -> list[Token]:
     """Every token there ever was, the oldest first."""
-    return [_token(row) for row in session.scalars(select(ApiToken).order_by(ApiToken.created_at, ApiToken.id))]
+    return [
+        _token(row) for row in connection.execute(select(API_TOKEN).order_by(API_TOKEN.c.created_at, API_TOKEN.c.id))
+    ]
 
 
-def note_use(session: Session, token: Token, now: datetime) -> None:
-    """Remember that a token was used to write, to the minute; `session` is the write's own."""
+def note_use(connection: Connection, token: Token, now: datetime) -> None:
+    """Remember that a token was used to write, to the minute; `connection` is the write's own."""
     if token.last_used_at is None or now - token.last_used_at >= _USED_EVERY:
-        session.execute(update(ApiToken).where(ApiToken.id == token.id).values(last_used_at=now))
+        connection.execute(update(API_TOKEN).where(API_TOKEN.c.id == token.id).values(last_used_at=now))
 
 
-def _token(row: ApiToken) -> Token:
-    return Token(
-        id=row.id,
-        name=row.name,
-        digest=row.digest,
-        scopes=frozenset(row.scopes.split()),
-        created_at=row.created_at,
-        created_by=row.created_by,
-        expires_at=row.expires_at,
-        revoked_at=row.revoked_at,
-        last_used_at=row.last_used_at,
-    )
+def _token(row: Row[Any]) -> Token:
+    columns = row._asdict()
+    return Token(**{**columns, "scopes": frozenset(row.scopes.split())})
 
 
 def _checksum(body: str) -> str:

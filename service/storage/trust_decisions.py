@@ -12,19 +12,18 @@ from time import monotonic
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, func, select, text, update
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy import ColumnElement, Connection, Engine, Row, func, insert, select, text, update
 
 from service.domain.measurement import Lookups
 from service.domain.trust import Decision, Sender
 from service.storage import audit
-from service.storage.database import write_session
+from service.storage.database import writing
 from service.storage.measurement_settling import JUDGED_COLUMNS, ROWS_AT_ONCE, hold_judging, judge_again
-from service.storage.measurement_tables import AccuracyScore, Measurement, MeasurementProbe
+from service.storage.measurement_tables import ACCURACY_SCORE, MEASUREMENT, MEASUREMENT_PROBE
 from service.storage.measurement_writes import JUDGING_LOCK
 from service.storage.scores import forget_scores
 from service.storage.snapshot import Snapshot
-from service.storage.tables import ApiToken, TrustDecision
+from service.storage.tables import API_TOKEN, TRUST_DECISION
 from service.storage.trust import next_unsettled, read_distrust, trust_revision
 from service.storage.turns import Turns
 
@@ -46,56 +45,60 @@ class Change:
     author: str
 
 
-def decide(sessions: sessionmaker[Session], change: Change) -> int:
+def decide(database: Engine, change: Change) -> int:
     """Write a decision down and take the sender's scores out of the accuracy; its number. Raises SenderError."""
-    with write_session(sessions) as session:
-        if session.get_bind().dialect.name == "postgresql":
-            session.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": JUDGING_LOCK})
-        _check(session, change)
-        number = trust_revision(session) + 1
-        last = session.scalar(select(func.max(Measurement.seq))) or 0
-        _drop_older(session, change)
-        session.add(_row(change, number, last))
+    with writing(database) as connection:
+        if connection.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": JUDGING_LOCK})
+        _check(connection, change)
+        number = trust_revision(connection) + 1
+        last = connection.scalar(select(func.max(MEASUREMENT.c.seq))) or 0
+        _drop_older(connection, change)
+        connection.execute(insert(TRUST_DECISION).values(_row(change, number, last)))
         if change.decision is not None:
-            forget_scores(session, *_scored(change, change.decision.since))
-        audit.record(session, _event(change))
+            forget_scores(connection, *_scored(change, change.decision.since))
+        audit.record(connection, _event(change))
         return number
 
 
-def _check(session: Session, change: Change) -> None:
+def _check(connection: Connection, change: Change) -> None:
     named = f"{change.sender} {change.sender_id}"
-    known: Any = (
-        session.get(MeasurementProbe, UUID(change.sender_id))
-        if change.sender is Sender.PROBE
-        else session.get(ApiToken, change.sender_id)
-    )
-    if known is None:
+    if not _is_known(connection, change):
         raise SenderError(f"Nobody knows a {named}.")
-    held = read_distrust(session).senders.get((change.sender, change.sender_id))
+    held = read_distrust(connection).senders.get((change.sender, change.sender_id))
     if held == change.decision:
         raise SenderError(f"The {named} is {'trusted' if held is None else 'distrusted for just that'} already.")
 
 
-def _drop_older(session: Session, change: Change) -> None:
-    """Rows need not be judged by a decision that holds no more."""
-    older = (TrustDecision.sender == change.sender, TrustDecision.sender_id == change.sender_id)
-    session.execute(update(TrustDecision).where(*older).values(done_seq=TrustDecision.last_seq))
-
-
-def _row(change: Change, number: int, last: int) -> TrustDecision:
-    since, reason = change.decision or (None, "")
-    return TrustDecision(
-        id=number,
-        made_at=datetime.now(UTC),
-        author=change.author,
-        sender=change.sender.value,
-        sender_id=change.sender_id,
-        trusted=change.decision is None,
-        since=since,
-        reason=reason,
-        done_seq=0,
-        last_seq=last,
+def _is_known(connection: Connection, change: Change) -> bool:
+    asked = (
+        select(MEASUREMENT_PROBE.c.probe_id).where(MEASUREMENT_PROBE.c.probe_id == UUID(change.sender_id))
+        if change.sender is Sender.PROBE
+        else select(API_TOKEN.c.id).where(API_TOKEN.c.id == change.sender_id)
     )
+    return connection.execute(asked).first() is not None
+
+
+def _drop_older(connection: Connection, change: Change) -> None:
+    """Rows need not be judged by a decision that holds no more."""
+    older = (TRUST_DECISION.c.sender == change.sender, TRUST_DECISION.c.sender_id == change.sender_id)
+    connection.execute(update(TRUST_DECISION).where(*older).values(done_seq=TRUST_DECISION.c.last_seq))
+
+
+def _row(change: Change, number: int, last: int) -> dict[str, Any]:
+    since, reason = change.decision or (None, "")
+    return {
+        "id": number,
+        "made_at": datetime.now(UTC),
+        "author": change.author,
+        "sender": change.sender.value,
+        "sender_id": change.sender_id,
+        "trusted": change.decision is None,
+        "since": since,
+        "reason": reason,
+        "done_seq": 0,
+        "last_seq": last,
+    }
 
 
 def _event(change: Change) -> audit.Event:
@@ -110,17 +113,17 @@ def _event(change: Change) -> audit.Event:
 def _scored(change: Change, since: datetime | None) -> list[ColumnElement[bool]]:
     """Scores of the sender's rows, also of rows that are stored no more."""
     own: ColumnElement[bool] = (
-        AccuracyScore.probe_id == UUID(change.sender_id)
+        ACCURACY_SCORE.c.probe_id == UUID(change.sender_id)
         if change.sender is Sender.PROBE
-        else AccuracyScore.token_id == change.sender_id
+        else ACCURACY_SCORE.c.token_id == change.sender_id
     )
-    return [own] if since is None else [own, AccuracyScore.received_at >= since]
+    return [own] if since is None else [own, ACCURACY_SCORE.c.received_at >= since]
 
 
-def settle_decisions(sessions: sessionmaker[Session], snapshot: Snapshot, seconds: float) -> bool:
+def settle_decisions(database: Engine, snapshot: Snapshot, seconds: float) -> bool:
     """Judge what distrusted senders had sent, for about so many seconds; whether nothing is left."""
     until, lookups = monotonic() + seconds, Lookups(snapshot, snapshot.distrust)
-    turns = Turns(sessions, ROWS_AT_ONCE)
+    turns = Turns(database, ROWS_AT_ONCE)
     while _settle_next(turns, lookups):
         if monotonic() > until:
             return False
@@ -130,24 +133,25 @@ def settle_decisions(sessions: sessionmaker[Session], snapshot: Snapshot, second
 def _settle_next(turns: Turns, lookups: Lookups) -> bool:
     """Judge one batch; whether there was one."""
     count = turns.rows
-    with turns.take() as session:
-        decision = next_unsettled(session) if hold_judging(session, lookups) else None
+    with turns.take() as connection:
+        decision = next_unsettled(connection) if hold_judging(connection, lookups) else None
         if decision is None:
             return False
-        asked = select(*JUDGED_COLUMNS).where(*_unjudged(decision)).order_by(Measurement.seq).limit(count)
-        rows = session.execute(asked).all()
-        judge_again(session, rows, lookups)
+        asked = select(*JUDGED_COLUMNS).where(*_unjudged(decision)).order_by(MEASUREMENT.c.seq).limit(count)
+        rows = connection.execute(asked).all()
+        judge_again(connection, rows, lookups)
         reached = rows[-1].seq if len(rows) == count else decision.done_seq + _SPAN
-        decision.done_seq = min(reached, decision.last_seq)
+        done = {"done_seq": min(reached, decision.last_seq)}
+        connection.execute(update(TRUST_DECISION).where(TRUST_DECISION.c.id == decision.id).values(done))
     turns.did(len(rows))
     return True
 
 
-def _unjudged(decision: TrustDecision) -> list[ColumnElement[bool]]:
+def _unjudged(decision: Row[Any]) -> list[ColumnElement[bool]]:
     own: ColumnElement[bool] = (
-        Measurement.probe_id == UUID(decision.sender_id)
+        MEASUREMENT.c.probe_id == UUID(decision.sender_id)
         if decision.sender == Sender.PROBE
-        else Measurement.token_id == decision.sender_id
+        else MEASUREMENT.c.token_id == decision.sender_id
     )
     first, last = decision.done_seq, min(decision.done_seq + _SPAN, decision.last_seq)
-    return [own, Measurement.seq > first, Measurement.seq <= last]
+    return [own, MEASUREMENT.c.seq > first, MEASUREMENT.c.seq <= last]

@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from time import monotonic, sleep
 from typing import Final
 
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy import Connection, Engine
 
-from service.storage.database import write_session
+from service.storage.database import writing
 
 _TURN_SECONDS: Final = 0.5
 _FIRST_ROWS: Final = 32
@@ -24,22 +24,22 @@ _OTHERS_SECONDS: Final = 0.12
 class Turns:
     """Transactions of one job, of so many `rows` each that they take about half a second."""
 
-    def __init__(self, sessions: sessionmaker[Session], most_rows: int) -> None:
+    def __init__(self, database: Engine, most_rows: int) -> None:
         self.rows = min(_FIRST_ROWS, most_rows)
-        self._sessions = sessions
+        self._database = database
         self._most_rows = most_rows
         self._began = self._took = self._held = 0.0
 
     @contextmanager
-    def take(self) -> Iterator[Session]:
+    def take(self) -> Iterator[Connection]:
         """A transaction that may write, once others had a chance to."""
         if self._held > _TURN_SECONDS / 2:
             sleep(_OTHERS_SECONDS)
             self._held = 0.0
-        with write_session(self._sessions) as session:
+        with writing(self._database) as connection:
             self._began = monotonic()
-            yield session
-            alone = session.get_bind().dialect.name == "sqlite"
+            yield connection
+            alone = connection.dialect.name == "sqlite"
         self._took = monotonic() - self._began
         self._held += self._took if alone else 0.0
 

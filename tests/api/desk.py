@@ -84,25 +84,25 @@ def fill(database_url: str) -> None:
     """Store ENTRIES as files would."""
     from service.domain.catalog import CatalogKind
     from service.storage.catalog import Change, apply_changes
-    from service.storage.database import make_engine, make_sessions, write_session
+    from service.storage.database import make_engine, writing
 
     engine = make_engine(database_url)
     changes = [
         Change(CatalogKind(path.partition("s/")[0]), path.rpartition("/")[2], stored_facts(path)) for path in ENTRIES
     ]
-    with write_session(make_sessions(engine)) as session:
-        apply_changes(session, changes, "tests", "files", "a small catalog")
+    with writing(engine) as connection:
+        apply_changes(connection, changes, "tests", "files", "a small catalog")
     engine.dispose()
 
 
 def bearer(app: "Flask", *scopes: "Scope", lifetime: timedelta | None = None) -> dict[str, str]:
     """Headers with a new token."""
     from service.api.services import services_of
-    from service.storage.database import write_session
+    from service.storage.database import writing
     from service.storage.tokens import create_token
 
-    with write_session(services_of(app).sessions) as session:
-        return {"Authorization": f"Bearer {create_token(session, 'tests', scopes, 'tests', lifetime)[1]}"}
+    with writing(services_of(app).engine) as connection:
+        return {"Authorization": f"Bearer {create_token(connection, 'tests', scopes, 'tests', lifetime)[1]}"}
 
 
 @contextmanager

@@ -78,23 +78,25 @@ class Lab:
 
     def clear(self) -> None:
         """Forget every row, but not the names that the store has seen."""
-        from service.api.services import services_of
-        from service.storage.database import write_session
-        from service.storage.measurement_tables import Measurement, MeasurementProbe
+        from sqlalchemy import delete
 
-        with write_session(services_of(self.app).sessions) as session:
-            session.query(Measurement).delete()
-            session.query(MeasurementProbe).delete()
+        from service.api.services import services_of
+        from service.storage.database import writing
+        from service.storage.measurement_tables import MEASUREMENT, MEASUREMENT_PROBE
+
+        with writing(services_of(self.app).engine) as connection:
+            connection.execute(delete(MEASUREMENT))
+            connection.execute(delete(MEASUREMENT_PROBE))
 
     def stored(self) -> int:
         """Rows in the database."""
         from sqlalchemy import func, select
 
         from service.api.services import services_of
-        from service.storage.measurement_tables import Measurement
+        from service.storage.measurement_tables import MEASUREMENT
 
-        with services_of(self.app).sessions() as session:
-            return session.scalar(select(func.count()).select_from(Measurement)) or 0
+        with services_of(self.app).engine.connect() as connection:
+            return connection.scalar(select(func.count()).select_from(MEASUREMENT)) or 0
 
 
 # What the rows above need, and what is compared with them.
@@ -106,12 +108,12 @@ def fill(database_url: str) -> None:
     """Store ENTRIES as files would."""
     from service.domain.catalog import CatalogKind
     from service.storage.catalog import Change, apply_changes
-    from service.storage.database import make_engine, make_sessions, write_session
+    from service.storage.database import make_engine, writing
 
     engine = make_engine(database_url)
     changes = [Change(CatalogKind(path.partition("s/")[0]), path.rpartition("/")[2], _facts(path)) for path in ENTRIES]
-    with write_session(make_sessions(engine)) as session:
-        apply_changes(session, changes, "tests", "files", "a small catalog")
+    with writing(engine) as connection:
+        apply_changes(connection, changes, "tests", "files", "a small catalog")
     engine.dispose()
 
 

@@ -33,26 +33,29 @@ class School:
 
         having = services_of(self.lab.app)
         having.keeper.refresh()
-        while not learn_some(having.sessions, having.keeper.current()).done:
+        while not learn_some(having.engine, having.keeper.current()).done:
             having.keeper.refresh()
         having.keeper.refresh()
         return having.keeper.current().calibration.revision
 
     def clear(self) -> None:
         """Forget every row, and what was learned."""
+        from sqlalchemy import delete
+
         from service.api.services import services_of
         from service.storage import measurement_tables as samples
         from service.storage import tables
-        from service.storage.database import write_session
+        from service.storage.database import writing
 
         self.lab.clear()
         having = services_of(self.lab.app)
-        with write_session(having.sessions) as session:
+        with writing(having.engine) as connection:
             for table in (
-                *(samples.LearningSample, samples.LearningQueue, samples.LearningState),
-                *(tables.CalibrationValue, tables.CalibrationRevision, samples.AccuracyScore, samples.AccuracyGroup),
+                *(samples.LEARNING_SAMPLE, samples.LEARNING_QUEUE, samples.LEARNING_STATE),
+                *(tables.CALIBRATION_VALUE, tables.CALIBRATION_REVISION),
+                *(samples.ACCURACY_SCORE, samples.ACCURACY_GROUP),
             ):
-                session.query(table).delete()
+                connection.execute(delete(table))
         having.keeper.refresh()
 
     def fit(self, more: str = "") -> dict[str, Any]:
@@ -83,12 +86,12 @@ def fill(database_url: str) -> None:
     """Store ENTRIES as files would."""
     from service.domain.catalog import CatalogKind
     from service.storage.catalog import Change, apply_changes
-    from service.storage.database import make_engine, make_sessions, write_session
+    from service.storage.database import make_engine, writing
 
     engine = make_engine(database_url)
     changes = [Change(CatalogKind(path.partition("s/")[0]), path.rpartition("/")[2], _facts(path)) for path in ENTRIES]
-    with write_session(make_sessions(engine)) as session:
-        apply_changes(session, changes, "tests", "files", "a small catalog")
+    with writing(engine) as connection:
+        apply_changes(connection, changes, "tests", "files", "a small catalog")
     engine.dispose()
 
 

@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import event, update
 
 from service.api.services import services_of
-from service.storage.database import write_session
-from service.storage.tables import CatalogRevision
+from service.storage.database import writing
+from service.storage.tables import CATALOG_REVISION
 from tests.api.asking import pointers, problem
 from tests.api.desk import Desk
 
@@ -25,10 +25,12 @@ def edited(desk: Desk) -> Desk:
     desk.put("/gpus/a10", {**facts, "memory": {**facts["memory"], "advertised_bytes": 48_000_000_000}}, if_match=tag)
     desk.delete("/gpus/a10")
     desk.create("/gpus/my-card")
-    with write_session(services_of(desk.app).sessions) as session:
+    with writing(services_of(desk.app).engine) as connection:
         for revision in range(1, 5):
             made_at = datetime(2026, 1, min(revision, 3), tzinfo=UTC)
-            session.execute(update(CatalogRevision).where(CatalogRevision.id == revision).values(made_at=made_at))
+            connection.execute(
+                update(CATALOG_REVISION).where(CATALOG_REVISION.c.id == revision).values(made_at=made_at)
+            )
     return desk
 
 

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import event
 
 from service.api.services import services_of
-from service.storage.database import write_session
+from service.storage.database import writing
 from service.storage.tokens import Scope, new_secret, revoke_token
 from tests.api.asking import problem
 from tests.api.desk import CARD, MODEL, Desk, bearer, card, fill, opened_desk
@@ -83,8 +83,8 @@ def test_unknown_wrong_expired_and_revoked_tokens_cannot_be_told_apart(desk: Des
 
 
 def revoke(desk: Desk, authorization: str) -> None:
-    with write_session(services_of(desk.app).sessions) as session:
-        assert revoke_token(session, authorization.split("_")[1], "tests")
+    with writing(services_of(desk.app).engine) as connection:
+        assert revoke_token(connection, authorization.split("_")[1], "tests")
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])

@@ -10,10 +10,11 @@ import pytest
 from sqlalchemy import select
 
 from service.api.services import services_of
-from service.storage.database import read_session
-from service.storage.tables import AuditEvent, CatalogRevision
+from service.storage.database import reading
+from service.storage.tables import AUDIT_EVENT
 from tests.api.asking import pointers, problem
 from tests.api.desk import CARD, MACHINE, MODEL, Desk, bearer, card, opened_desk, stored_facts
+from tests.storage.entries import revision
 
 KINDS = ["/gpus/a10", MACHINE, MODEL, "/dtypes/fp8", "/engines/none"]
 QUESTION = {"model": "llama-2-7b", "gpu": "a10", "context_tokens": 4096}
@@ -192,8 +193,8 @@ def test_numbers_without_a_fraction_are_integers_however_they_are_sent(desk: Des
 def test_a_revision_says_who_when_and_where_from(desk: Desk) -> None:
     desk.change("/gpus/a10", name="renamed")
 
-    with read_session(services_of(desk.app).sessions) as session:
-        made = session.get_one(CatalogRevision, 2)
+    with reading(services_of(desk.app).engine) as connection:
+        made = revision(connection, 2)
     token_id = desk.writer["Authorization"].split("_")[1]
     assert (made.author, made.origin) == (f"tests (token {token_id})", "api")
     assert made.summary == 'changed gpu a10: name: "A10 24GB" -> "renamed"'
@@ -205,9 +206,9 @@ def test_every_write_is_in_the_audit_with_its_request_and_refused_ones_are_not(d
     desk.put("/gpus/a10", {**facts, "name": "again"}, if_match=tag, x_request_id="mine-2")
     desk.delete("/gpus/a10")
 
-    with read_session(services_of(desk.app).sessions) as session:
-        events = session.scalars(
-            select(AuditEvent).where(AuditEvent.subject == "gpu/a10").order_by(AuditEvent.id)
+    with reading(services_of(desk.app).engine) as connection:
+        events = connection.execute(
+            select(AUDIT_EVENT).where(AUDIT_EVENT.c.subject == "gpu/a10").order_by(AUDIT_EVENT.c.id)
         ).all()
     assert [(event.action, event.revision) for event in events] == [("catalog.changed", 2), ("catalog.deleted", 3)]
     assert events[0].request_id == "mine-1"
@@ -276,14 +277,14 @@ def test_files_keep_what_was_written_here_and_say_so(desk: Desk) -> None:
 
     desk.change("/gpus/a10", name="renamed")
 
-    report = load(services_of(desk.app).sessions, data_folder("catalog"), "jo")
+    report = load(services_of(desk.app).engine, data_folder("catalog"), "jo")
 
     assert report.conflicts == ("gpu a10: changed by api in revision 2",)
     assert '    name: "renamed" -> "A10 24GB"' in report.conflict_lines
     services_of(desk.app).keeper.refresh()
     assert desk.client.get("/gpus/a10").get_json()["name"] == "renamed"
 
-    load(services_of(desk.app).sessions, data_folder("catalog"), "jo", overwrite=True)
+    load(services_of(desk.app).engine, data_folder("catalog"), "jo", overwrite=True)
     services_of(desk.app).keeper.refresh()
     assert desk.client.get("/gpus/a10").get_json()["name"] == "A10 24GB"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from service.storage.database import make_engine, make_sessions
+from service.storage.database import make_engine
 from tests.api.asking import MEMBERS, QUESTION
 from tests.api.gunicorn_server import Reply, Server, gunicorn
 from tests.storage.entries import gpu_change, store
@@ -216,7 +216,7 @@ def test_a_worker_in_the_place_of_another_begins_with_the_catalog_of_now(sqlite:
 
 def add_gpu(url: str, name: str) -> None:
     engine = make_engine(url)
-    store(make_sessions(engine), gpu_change(name))
+    store(engine, gpu_change(name))
     engine.dispose()
 
 

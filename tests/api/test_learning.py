@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import event
+from sqlalchemy import event, func, select
 
 from service.api.schemas.calibrations import ACCURACY_COLUMNS, CALIBRATION_COLUMNS
 from service.api.services import services_of
 from service.domain.catalog import CatalogKind
 from service.storage.catalog import Change, apply_changes
-from service.storage.database import write_session
-from service.storage.measurement_tables import LearningSample
+from service.storage.database import writing
+from service.storage.measurement_tables import LEARNING_SAMPLE
 from service.storage.thinning import thin
 from tests.api.desk import stored_facts
 from tests.api.school import QUESTION, School
@@ -25,15 +25,15 @@ BEYOND = 1.0 * GIB
 
 
 def samples_of(school: School) -> int:
-    with services_of(school.lab.app).sessions() as session:
-        return session.query(LearningSample).count()
+    with services_of(school.lab.app).engine.connect() as connection:
+        return connection.scalar(select(func.count()).select_from(LEARNING_SAMPLE)) or 0
 
 
 def change_catalog(school: School, path: str, **facts: Any) -> None:  # noqa: ANN401  # as facts are
     kind, entry_id = path.split("/")
     change = Change(CatalogKind(kind), entry_id, {**stored_facts(f"{kind}s/{entry_id}"), **facts})
-    with write_session(services_of(school.lab.app).sessions) as session:
-        apply_changes(session, [change], "tests", "api", "a change")
+    with writing(services_of(school.lab.app).engine) as connection:
+        apply_changes(connection, [change], "tests", "api", "a change")
     services_of(school.lab.app).keeper.refresh()
 
 
@@ -203,7 +203,7 @@ def test_two_that_learn_at_once_take_each_row_once(school: School) -> None:
     school.lab.upload(*fleet(BEYOND), *(memory_row(probe, 84_929_347_584) for probe in range(1, 30)))
     having.keeper.refresh()
     with ThreadPoolExecutor(3) as pool:
-        list(pool.map(lambda _: learn_some(having.sessions, having.keeper.current()), range(3)))
+        list(pool.map(lambda _: learn_some(having.engine, having.keeper.current()), range(3)))
     having.keeper.refresh()
 
     assert samples_of(school) == 20 + 29
@@ -226,22 +226,22 @@ def test_thinning_deletes_rows_and_no_knowledge(school: School) -> None:
     many = [row for number in range(20) for row in fleet(BEYOND, nodes=6, number=number)]
     school.teach([*many, memory_row(1, 80 << 30, gpu="RTX 9090")])
     before, known = school.fit(), school.values()
-    sessions = services_of(school.lab.app).sessions
+    engine = services_of(school.lab.app).engine
 
-    counted = thin(sessions, timedelta(0), dry_run=True)
-    thinned = thin(sessions, timedelta(0))
+    counted = thin(engine, timedelta(0), dry_run=True)
+    thinned = thin(engine, timedelta(0))
     school.learn()
 
     assert counted == thinned == (6 * 12, 6 * 8 + 1)
     assert school.lab.stored() == 6 * 8 + 1
     assert (school.fit(), school.values()) == (before, known)
-    assert thin(sessions, timedelta(0)).deleted == 0
+    assert thin(engine, timedelta(0)).deleted == 0
 
 
 def test_rows_that_were_not_looked_at_yet_are_not_thinned(school: School) -> None:
     school.lab.upload(*fleet(BEYOND))
 
-    assert thin(services_of(school.lab.app).sessions, timedelta(0)).deleted == 0
+    assert thin(services_of(school.lab.app).engine, timedelta(0)).deleted == 0
 
 
 def test_calibrations_are_listed_with_rungs_that_are_refused(school: School) -> None:

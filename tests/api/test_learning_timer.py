@@ -16,7 +16,7 @@ NOTHING = (sys.executable, "-c", "")
 def timer(school: School, command: Sequence[str] = NOTHING, seconds: float = 60) -> LearningTimer:
     having = services_of(school.lab.app)
     having.keeper.refresh()
-    return LearningTimer(having.sessions, having.keeper, seconds, command)
+    return LearningTimer(having.engine, having.keeper, seconds, command)
 
 
 def test_it_runs_only_where_there_is_something_to_learn(school: School) -> None:
@@ -36,7 +36,7 @@ def test_the_command_learns_from_what_was_uploaded(school: School, monkeypatch: 
     having = services_of(school.lab.app)
     having.keeper.refresh()
 
-    assert LearningTimer(having.sessions, having.keeper, 60).run_once()
+    assert LearningTimer(having.engine, having.keeper, 60).run_once()
 
     having.keeper.refresh()
     assert school.fit()["calibration"]["probes"] == 20

@@ -304,11 +304,11 @@ def test_a_token_may_send_so_much_a_minute_and_no_more(sqlite: "Databases") -> N
 
 def test_an_upload_waits_for_nobody_who_holds_the_database(sqlite: "Databases") -> None:
     from service.api.services import services_of
-    from service.storage.database import write_session
+    from service.storage.database import writing
 
     with sqlite.migrated() as url, new_lab(url, KVQUOTE_DATABASE_TIMEOUT_SECONDS="0.2") as lab:
         lab.upload(row())
-        with write_session(services_of(lab.app).sessions):
+        with writing(services_of(lab.app).engine):
             answer = lab.upload(row())
             listed = lab.client.get("/measurements")
 

@@ -4,7 +4,6 @@
 import environs
 import prometheus_client
 import sqlalchemy.dialects.sqlite
-import sqlalchemy.orm
 import structlog
 
 from tests.benchmarks.bare_flask import app

@@ -15,8 +15,8 @@ from uuid import uuid4
 from sqlalchemy import insert, text
 
 from service.domain.measurement import Lookups, judge
-from service.storage.database import begin_write, make_engine, make_sessions, write_session
-from service.storage.measurement_tables import Measurement
+from service.storage.database import begin_write, make_engine, writing
+from service.storage.measurement_tables import MEASUREMENT
 from service.storage.snapshot import Snapshot
 from service.storage.tokens import Scope, create_token
 from service.storage.uploads import new_row, now
@@ -99,7 +99,7 @@ def _plain(url: str, batch: Sequence[dict[str, Any]]) -> float:
         connection.rollback()
         started = perf_counter()
         with begin_write(connection).begin():
-            connection.execute(insert(Measurement), batch)
+            connection.execute(insert(MEASUREMENT), batch)
         took = perf_counter() - started
     engine.dispose()
     return took
@@ -157,7 +157,7 @@ def _desk(url: str) -> Iterator[Desk]:
     with ExitStack() as stack:
         engine = make_engine(url)
         stack.callback(engine.dispose)
-        with write_session(make_sessions(engine)) as session:
-            token = create_token(session, "bench", [Scope.MEASUREMENTS_WRITE], "bench", None)[1]
+        with writing(engine) as connection:
+            token = create_token(connection, "bench", [Scope.MEASUREMENTS_WRITE], "bench", None)[1]
         # Learning is another process, which would take its time of a small machine now and not then.
         yield Desk(stack.enter_context(servers.service(url, 1, get("/livez"), learns=False)), token, url)

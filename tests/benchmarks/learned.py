@@ -86,7 +86,7 @@ def _teach(app: Flask) -> None:
     answer = client.post("/measurements", json={"items": rows}, headers=headers)
     if answer.status_code != 200:
         raise RuntimeError(answer.text)
-    learn_some(having.sessions, having.keeper.current())
+    learn_some(having.engine, having.keeper.current())
     having.keeper.refresh()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from service.domain.catalog import CatalogKind
 from service.storage.catalog import Change, apply_changes
-from service.storage.database import make_engine, make_sessions, write_session
+from service.storage.database import make_engine, writing
 from service.storage.snapshot import Snapshot
 from tests.benchmarks.workplace import Workplace
 from tests.databases import SqliteServer
@@ -38,8 +38,8 @@ def _add_models(url: str, catalog: Snapshot, count: int) -> None:
     copies = _copies(catalog)
     for start in range(0, count, _PORTION):
         changes = list(islice(copies, min(_PORTION, count - start)))
-        with write_session(make_sessions(engine)) as session:
-            apply_changes(session, changes, "benchmark", "files", "copies of models")
+        with writing(engine) as connection:
+            apply_changes(connection, changes, "benchmark", "files", "copies of models")
     engine.dispose()
 
 

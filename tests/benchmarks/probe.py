@@ -19,7 +19,7 @@ import requests
 from kvquote_client import Transport
 from kvquote_probe.spool import BATCH_ROWS, Spool
 from kvquote_probe.upload import End, Uploader, body_of
-from service.storage.database import make_engine, make_sessions, write_session
+from service.storage.database import make_engine, writing
 from service.storage.tokens import Scope, create_token
 from tests.benchmarks import installed, servers
 from tests.benchmarks.figures import Figure, mebibytes, ratio
@@ -115,7 +115,7 @@ def _desk(url: str) -> Iterator[Desk]:
     with ExitStack() as stack:
         engine = make_engine(url, timeout_seconds=5)
         stack.callback(engine.dispose)
-        with write_session(make_sessions(engine)) as session:
+        with writing(engine) as session:
             token = create_token(session, "bench", [Scope.MEASUREMENTS_WRITE], "bench", None)[1]
         first = post("/fit", b'{"model": "llama-2-7b", "gpu": "a100-sxm-80gb"}')
         server = stack.enter_context(servers.service(url, 1, first))

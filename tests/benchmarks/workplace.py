@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from service.settings import Settings
-from service.storage.database import make_engine, make_sessions
+from service.storage.database import make_engine
 from service.storage.snapshot import Snapshot, SnapshotKeeper
 from tests.benchmarks.questions import Asked, different_questions
 
@@ -80,7 +80,7 @@ class Workplace:
 def keeper_of(database_url: str) -> Iterator[SnapshotKeeper]:
     usual = Settings()
     engine = make_engine(database_url, usual.database_timeout_seconds)
-    keeper = SnapshotKeeper(make_sessions(engine), usual.catalog_refresh_seconds)
+    keeper = SnapshotKeeper(engine, usual.catalog_refresh_seconds)
     try:
         yield keeper
     finally:

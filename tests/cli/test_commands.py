@@ -124,11 +124,11 @@ def test_a_long_load_shows_the_beginning_and_a_diff_all(run: Run, database_url: 
 
 
 def test_an_edit_of_somebody_else_is_shown_as_kept(run: Run, database_url: str, folder: CatalogFolder) -> None:
-    from service.storage.database import make_engine, make_sessions
+    from service.storage.database import make_engine
     from tests.storage.entries import gpu_change, store
 
     engine = make_engine(database_url)
-    store(make_sessions(engine), gpu_change("a100", name="edited"), origin="api")
+    store(engine, gpu_change("a100", name="edited"), origin="api")
     engine.dispose()
 
     result = run(database_url, "catalog", "load", "--folder", folder.path)
@@ -140,11 +140,11 @@ def test_an_edit_of_somebody_else_is_shown_as_kept(run: Run, database_url: str, 
 
 
 def test_the_files_win_where_that_is_asked_for(run: Run, database_url: str, folder: CatalogFolder) -> None:
-    from service.storage.database import make_engine, make_sessions
+    from service.storage.database import make_engine
     from tests.storage.entries import gpu_change, store
 
     engine = make_engine(database_url)
-    store(make_sessions(engine), gpu_change("a100", name="edited"), origin="api")
+    store(engine, gpu_change("a100", name="edited"), origin="api")
     engine.dispose()
 
     result = run(database_url, "catalog", "load", "--overwrite", "--folder", folder.path)

@@ -14,10 +14,10 @@ from service import cli
 from service.api.services import services_of
 from service.domain.trust import Decision, Sender
 from service.storage import trust_decisions
-from service.storage.database import make_engine, make_sessions, write_session
+from service.storage.database import make_engine, writing
 from service.storage.learning import has_news
-from service.storage.measurement_tables import LearningSample
-from service.storage.tables import ApiToken, AuditEvent
+from service.storage.measurement_tables import LEARNING_SAMPLE
+from service.storage.tables import API_TOKEN, AUDIT_EVENT
 from tests.api.desk import bearer
 from tests.api.probing import verdicts
 from tests.api.school import School, new_school
@@ -120,8 +120,8 @@ def test_what_it_sends_afterwards_is_answered_and_kept(own_school: School, run: 
     assert answer.get_json()["items"][2]["detail"] == WHY
     assert verdicts(again) == ["duplicate"]
     assert own_school.lab.stored() == 9
-    with services_of(own_school.lab.app).sessions() as session:
-        assert {str(found) for found in session.scalars(select(LearningSample.probe_id))} == {
+    with services_of(own_school.lab.app).engine.connect() as connection:
+        assert {str(found) for found in connection.scalars(select(LEARNING_SAMPLE.c.probe_id))} == {
             probe_id(number) for number in range(1, 4)
         }
 
@@ -130,7 +130,7 @@ def test_a_worker_that_has_not_heard_of_it_judges_again(own_school: School) -> N
     own_school.teach(LIES)
     having = services_of(own_school.lab.app)
     change = trust_decisions.Change(Sender.PROBE, probe_id(99), Decision(None, "its clock is a toy"), "tests")
-    trust_decisions.decide(having.sessions, change)
+    trust_decisions.decide(having.engine, change)
     assert having.keeper.current().distrust.revision == 0
 
     answer = own_school.lab.upload(capacity_row(99, 30.0 * GIB, number=7))
@@ -144,14 +144,14 @@ def test_until_stored_rows_have_followed_they_are_found_by_what_they_are_taken_f
     own_school.teach([*small_fleet(), *LIES])
     having = services_of(own_school.lab.app)
     change = trust_decisions.Change(Sender.PROBE, probe_id(99), Decision(None, "it lies"), "tests")
-    trust_decisions.decide(having.sessions, change)
+    trust_decisions.decide(having.engine, change)
     having.keeper.refresh()
 
     assert len(own_school.lab.listed("verdict=quarantined")) == 4
     assert len(own_school.lab.listed("verdict=accepted")) == 3
-    assert has_news(having.sessions, having.keeper.current())
+    assert has_news(having.engine, having.keeper.current())
     run("learn")
-    assert not has_news(having.sessions, having.keeper.current())
+    assert not has_news(having.engine, having.keeper.current())
     assert probe(own_school, 99)["accepted"] == 0
 
 
@@ -214,7 +214,7 @@ def test_rows_that_were_thinned_count_no_more_in_the_accuracy(own_school: School
     from service.storage.thinning import thin
 
     own_school.teach([*small_fleet(), *(capacity_row(99, 30.0 * GIB, number=number) for number in range(12))])
-    assert thin(services_of(own_school.lab.app).sessions, timedelta(0)).deleted == 4
+    assert thin(services_of(own_school.lab.app).engine, timedelta(0)).deleted == 4
 
     distrust(run)
 
@@ -258,11 +258,11 @@ def test_it_is_audited(own_school: School, run: Run) -> None:
     distrust(run, "--since", "2020-01-01T00:00:00Z")
     run("distrust", "--probe", probe_id(99), "--undo")
 
-    with services_of(own_school.lab.app).sessions() as session:
-        events = session.execute(
-            select(AuditEvent.action, AuditEvent.subject, AuditEvent.note)
-            .where(AuditEvent.action.like("sender.%"))
-            .order_by(AuditEvent.id)
+    with services_of(own_school.lab.app).engine.connect() as connection:
+        events = connection.execute(
+            select(AUDIT_EVENT.c.action, AUDIT_EVENT.c.subject, AUDIT_EVENT.c.note)
+            .where(AUDIT_EVENT.c.action.like("sender.%"))
+            .order_by(AUDIT_EVENT.c.id)
         ).all()
     subject = f"probe/{probe_id(99)}"
     assert [tuple(event) for event in events] == [
@@ -312,8 +312,8 @@ def test_it_waits_for_a_busy_database_longer_than_an_answer_would(
     own_school.teach([*small_fleet(), *LIES])
     engine = make_engine(database_url)
     with ThreadPoolExecutor(1) as others:
-        with write_session(make_sessions(engine)) as session:
-            session.execute(update(ApiToken).values(name="busy"))
+        with writing(engine) as connection:
+            connection.execute(update(API_TOKEN).values(name="busy"))
             deciding = others.submit(distrust, run)
             time.sleep(1.0)
         result = deciding.result()
@@ -331,8 +331,8 @@ def test_the_same_twice_is_said(own_school: School, run: Run) -> None:
 
 
 def test_a_token_is_named_by_its_public_id(own_school: School, run: Run) -> None:
-    with services_of(own_school.lab.app).sessions() as session:
-        (token_id,) = session.scalars(select(ApiToken.id))
+    with services_of(own_school.lab.app).engine.connect() as connection:
+        (token_id,) = connection.scalars(select(API_TOKEN.c.id))
     own_school.lab.upload(memory_row(1, 84_929_347_584, gpu=H100))
 
     assert run("distrust", "--token", token_id, "--reason", "leaked").exit_code == 0

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from service import cli
 from service.storage.catalog import current_revision
-from service.storage.database import make_engine, make_sessions, read_session
+from service.storage.database import make_engine, reading
 from tests.api.desk import fill
 from tests.api.test_model_imports import CONFIG, HELD, SHAPES
 from tests.domain.files.written import gguf_file, header_of, safetensors_file
@@ -46,8 +46,8 @@ def run(monkeypatch: pytest.MonkeyPatch, database_url: str, config: Path) -> Run
 def revision(database_url: str) -> Callable[[], int]:
     def read() -> int:
         engine = make_engine(database_url)
-        with read_session(make_sessions(engine)) as session:
-            found = current_revision(session)
+        with reading(engine) as connection:
+            found = current_revision(connection)
         engine.dispose()
         return found
 

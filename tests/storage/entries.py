@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy import Connection, Engine, Row, select
 
 from service.domain.catalog import CatalogKind
 from service.storage.catalog import Change, apply_changes
-from service.storage.database import write_session
+from service.storage.database import writing
+from service.storage.tables import CATALOG_REVISION
 
 GPU, MODEL = CatalogKind.GPU, CatalogKind.MODEL
 
@@ -52,7 +53,12 @@ def model_change(model_id: str = "tiny", **facts: Any) -> Change:  # noqa: ANN40
     return Change(MODEL, model_id, model_facts(model_id, **facts))
 
 
-def store(sessions: sessionmaker[Session], *changes: Change, origin: str = "files") -> int | None:
+def store(engine: Engine, *changes: Change, origin: str = "files") -> int | None:
     """Write changes as one revision of their own transaction."""
-    with write_session(sessions) as session:
-        return apply_changes(session, changes, "tests", origin, "a change")
+    with writing(engine) as connection:
+        return apply_changes(connection, changes, "tests", origin, "a change")
+
+
+def revision(connection: Connection, number: int) -> Row[Any]:
+    """The catalog revision of that number."""
+    return connection.execute(select(CATALOG_REVISION).where(CATALOG_REVISION.c.id == number)).one()

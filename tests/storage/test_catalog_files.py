@@ -3,8 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy import Engine, select
 
 from service.domain.catalog import Entry
 from service.storage.catalog import Change, current_revision, read_facts
@@ -17,8 +16,8 @@ from service.storage.catalog_files import (
     read_catalog_files,
     waiting_for_reader,
 )
-from service.storage.database import read_session
-from service.storage.tables import AuditEvent, CatalogRevision
+from service.storage.database import reading
+from service.storage.tables import AUDIT_EVENT, CATALOG_REVISION
 from tests.storage.catalog_folder import CatalogFolder
 from tests.storage.entries import GPU, LLAMA_CONFIG, MODEL, gpu_change, gpu_facts, model_facts, store
 
@@ -34,17 +33,17 @@ def problems(folder: CatalogFolder) -> list[Problem]:
     return list(caught.value.problems)
 
 
-def loaded(sessions: sessionmaker[Session], folder: CatalogFolder, **how: bool) -> LoadReport:
-    return load(sessions, folder.path, "tests", **how)
+def loaded(engine: Engine, folder: CatalogFolder, **how: bool) -> LoadReport:
+    return load(engine, folder.path, "tests", **how)
 
 
 def counts(report: LoadReport) -> tuple[int, int, int, int]:
     return report.created, report.changed, report.deleted, report.unchanged
 
 
-def stored_name(sessions: sessionmaker[Session], gpu_id: str) -> object:
-    with read_session(sessions) as session:
-        return read_facts(session, [(GPU, gpu_id)]).get((GPU, gpu_id), {}).get("name")
+def stored_name(engine: Engine, gpu_id: str) -> object:
+    with reading(engine) as connection:
+        return read_facts(connection, [(GPU, gpu_id)]).get((GPU, gpu_id), {}).get("name")
 
 
 def test_files_become_entries(folder: CatalogFolder) -> None:
@@ -159,12 +158,12 @@ def test_a_model_of_an_unknown_architecture_waits_for_its_reader(folder: Catalog
     assert list(waiting_for_reader(read_catalog_files(folder.path))) == [WaitingModel("later", "of-tomorrow")]
 
 
-def test_loading_says_what_it_did(sessions: sessionmaker[Session], folder: CatalogFolder) -> None:
+def test_loading_says_what_it_did(engine: Engine, folder: CatalogFolder) -> None:
     folder.gpu("a100").gpu("t4").gpu("l4").model("later", config={"model_type": "of-tomorrow"})
-    loaded(sessions, folder)
+    loaded(engine, folder)
     folder.gpu("t4", advertised_bytes=16).remove("gpus/l4.yaml").gpu("b200")
 
-    report = loaded(sessions, folder)
+    report = loaded(engine, folder)
 
     assert counts(report) == (1, 1, 1, 2)
     assert report.lines == (
@@ -176,93 +175,87 @@ def test_loading_says_what_it_did(sessions: sessionmaker[Session], folder: Catal
     assert (report.revision, report.waiting) == (2, (WaitingModel("later", "of-tomorrow"),))
 
 
-def test_loading_again_makes_no_revision(sessions: sessionmaker[Session], folder: CatalogFolder) -> None:
+def test_loading_again_makes_no_revision(engine: Engine, folder: CatalogFolder) -> None:
     folder.gpu("a100")
 
-    assert [loaded(sessions, folder).revision for _ in range(3)] == [1, 1, 1]
+    assert [loaded(engine, folder).revision for _ in range(3)] == [1, 1, 1]
 
 
-def test_loading_twice_at_once_makes_one_revision(sessions: sessionmaker[Session], folder: CatalogFolder) -> None:
+def test_loading_twice_at_once_makes_one_revision(engine: Engine, folder: CatalogFolder) -> None:
     folder.gpu("a100").gpu("t4")
     with ThreadPoolExecutor() as pool:
-        reports = list(pool.map(lambda _: loaded(sessions, folder), range(3)))
+        reports = list(pool.map(lambda _: loaded(engine, folder), range(3)))
 
     assert sorted(counts(report) for report in reports) == [(0, 0, 0, 2), (0, 0, 0, 2), (2, 0, 0, 0)]
     assert {report.revision for report in reports} == {1}
 
 
-def test_a_revision_of_files_says_so(sessions: sessionmaker[Session], folder: CatalogFolder) -> None:
-    load(sessions, folder.gpu("a100").path, "jo")
+def test_a_revision_of_files_says_so(engine: Engine, folder: CatalogFolder) -> None:
+    load(engine, folder.gpu("a100").path, "jo")
 
-    with read_session(sessions) as session:
-        revision = session.scalars(select(CatalogRevision)).one()
+    with reading(engine) as connection:
+        revision = connection.execute(select(CATALOG_REVISION)).one()
     assert (revision.author, revision.origin, revision.summary) == ("jo", "files", "1 created, 0 changed, 0 deleted")
 
 
-def test_a_dry_run_shows_and_writes_nothing(sessions: sessionmaker[Session], folder: CatalogFolder) -> None:
-    report = loaded(sessions, folder.gpu("a100"), dry_run=True)
+def test_a_dry_run_shows_and_writes_nothing(engine: Engine, folder: CatalogFolder) -> None:
+    report = loaded(engine, folder.gpu("a100"), dry_run=True)
 
     assert (counts(report), report.revision) == ((1, 0, 0, 0), 0)
-    with read_session(sessions) as session:
-        assert current_revision(session) == 0
+    with reading(engine) as connection:
+        assert current_revision(connection) == 0
 
 
-def test_a_problem_in_one_file_loads_none(sessions: sessionmaker[Session], folder: CatalogFolder) -> None:
+def test_a_problem_in_one_file_loads_none(engine: Engine, folder: CatalogFolder) -> None:
     with pytest.raises(CatalogFilesError):
-        loaded(sessions, folder.gpu("a100").gpu("t4", advertised_bytes=0))
+        loaded(engine, folder.gpu("a100").gpu("t4", advertised_bytes=0))
 
-    with read_session(sessions) as session:
-        assert current_revision(session) == 0
+    with reading(engine) as connection:
+        assert current_revision(connection) == 0
 
 
-def test_what_others_changed_is_kept_and_said(sessions: sessionmaker[Session], folder: CatalogFolder) -> None:
-    loaded(sessions, folder.gpu("a100").gpu("t4"))
-    store(sessions, gpu_change("a100", name="edited"), origin="api")
+def test_what_others_changed_is_kept_and_said(engine: Engine, folder: CatalogFolder) -> None:
+    loaded(engine, folder.gpu("a100").gpu("t4"))
+    store(engine, gpu_change("a100", name="edited"), origin="api")
 
-    report = loaded(sessions, folder)
+    report = loaded(engine, folder)
 
     assert counts(report) == (0, 0, 0, 1)
     assert report.conflicts == ("gpu a100: changed by api in revision 2",)
     assert report.conflict_lines == (*report.conflicts, '    name: "edited" -> "A100"')
-    assert stored_name(sessions, "a100") == "edited"
+    assert stored_name(engine, "a100") == "edited"
 
 
-def test_the_files_win_over_others_where_that_is_asked_for(
-    sessions: sessionmaker[Session], folder: CatalogFolder
-) -> None:
-    loaded(sessions, folder.gpu("a100").gpu("t4").gpu("l4"))
-    store(sessions, gpu_change("a100", name="edited"), gpu_change("l4", name="edited"), origin="api")
-    store(sessions, Change(GPU, "t4", None), gpu_change("own-card"), origin="api")
+def test_the_files_win_over_others_where_that_is_asked_for(engine: Engine, folder: CatalogFolder) -> None:
+    loaded(engine, folder.gpu("a100").gpu("t4").gpu("l4"))
+    store(engine, gpu_change("a100", name="edited"), gpu_change("l4", name="edited"), origin="api")
+    store(engine, Change(GPU, "t4", None), gpu_change("own-card"), origin="api")
 
-    report = loaded(sessions, folder.remove("gpus/l4.yaml"), overwrite=True)
+    report = loaded(engine, folder.remove("gpus/l4.yaml"), overwrite=True)
 
     assert (counts(report), report.conflicts) == ((1, 1, 1, 0), ())
     assert report.lines == ("+ gpu t4", "~ gpu a100", '    name: "edited" -> "A100"', "- gpu l4")
-    assert stored_name(sessions, "a100") == "A100"
-    assert stored_name(sessions, "own-card") == "OWN-CARD"
-    assert counts(loaded(sessions, folder)) == (0, 0, 0, 2)
+    assert stored_name(engine, "a100") == "A100"
+    assert stored_name(engine, "own-card") == "OWN-CARD"
+    assert counts(loaded(engine, folder)) == (0, 0, 0, 2)
 
 
-def test_numbers_without_a_fraction_are_stored_as_integers(
-    sessions: sessionmaker[Session], folder: CatalogFolder
-) -> None:
+def test_numbers_without_a_fraction_are_stored_as_integers(engine: Engine, folder: CatalogFolder) -> None:
     folder.text("gpus/a.yaml", json.dumps(gpu_facts("a")).replace("80000000000", "80.0e9"))
 
-    loaded(sessions, folder)
+    loaded(engine, folder)
 
-    with read_session(sessions) as session:
-        size = read_facts(session, [(GPU, "a")])[GPU, "a"]["memory"]["advertised_bytes"]
+    with reading(engine) as connection:
+        size = read_facts(connection, [(GPU, "a")])[GPU, "a"]["memory"]["advertised_bytes"]
     assert (size, type(size)) == (80_000_000_000, int)
 
 
-def test_a_load_is_in_the_audit_and_one_without_a_change_is_not(
-    sessions: sessionmaker[Session], folder: CatalogFolder
-) -> None:
+def test_a_load_is_in_the_audit_and_one_without_a_change_is_not(engine: Engine, folder: CatalogFolder) -> None:
     for _ in range(2):
-        load(sessions, folder.gpu("a100").path, "jo")
+        load(engine, folder.gpu("a100").path, "jo")
 
-    with read_session(sessions) as session:
-        events = session.scalars(select(AuditEvent)).all()
+    with reading(engine) as connection:
+        events = connection.execute(select(AUDIT_EVENT)).all()
     assert [(event.actor, event.action, event.revision) for event in events] == [("jo", "catalog.loaded", 1)]
 
 
@@ -272,40 +265,38 @@ def test_facts_that_cannot_be_are_a_problem_though_the_schema_allows_them(folder
     assert [problem.pointer for problem in problems(folder)] == ["/memory/bandwidth_bytes_per_second"]
 
 
-def test_what_others_deleted_is_not_created_again(sessions: sessionmaker[Session], folder: CatalogFolder) -> None:
-    loaded(sessions, folder.gpu("a100").gpu("t4"))
-    store(sessions, Change(GPU, "a100", None), origin="api")
+def test_what_others_deleted_is_not_created_again(engine: Engine, folder: CatalogFolder) -> None:
+    loaded(engine, folder.gpu("a100").gpu("t4"))
+    store(engine, Change(GPU, "a100", None), origin="api")
 
-    report = loaded(sessions, folder)
+    report = loaded(engine, folder)
 
     assert (counts(report), report.conflicts) == ((0, 0, 0, 1), ("gpu a100: deleted since, not created again",))
 
 
-def test_what_others_changed_is_not_deleted(sessions: sessionmaker[Session], folder: CatalogFolder) -> None:
-    loaded(sessions, folder.gpu("a100").gpu("t4"))
-    store(sessions, gpu_change("a100", name="edited"), origin="api")
+def test_what_others_changed_is_not_deleted(engine: Engine, folder: CatalogFolder) -> None:
+    loaded(engine, folder.gpu("a100").gpu("t4"))
+    store(engine, gpu_change("a100", name="edited"), origin="api")
 
-    report = loaded(sessions, folder.remove("gpus/a100.yaml"))
+    report = loaded(engine, folder.remove("gpus/a100.yaml"))
 
     assert report.conflicts == ("gpu a100: not in the files, but changed by api in revision 2",)
-    assert stored_name(sessions, "a100") == "edited"
+    assert stored_name(engine, "a100") == "edited"
 
 
-def test_what_others_made_is_none_of_the_files_business(sessions: sessionmaker[Session], folder: CatalogFolder) -> None:
-    store(sessions, gpu_change("own-card"), origin="api")
+def test_what_others_made_is_none_of_the_files_business(engine: Engine, folder: CatalogFolder) -> None:
+    store(engine, gpu_change("own-card"), origin="api")
 
-    report = loaded(sessions, folder.gpu("a100"))
+    report = loaded(engine, folder.gpu("a100"))
 
     assert (counts(report), report.conflicts) == ((1, 0, 0, 0), ())
-    assert stored_name(sessions, "own-card") == "OWN-CARD"
+    assert stored_name(engine, "own-card") == "OWN-CARD"
 
 
-def test_an_edit_that_the_files_caught_up_with_is_no_conflict(
-    sessions: sessionmaker[Session], folder: CatalogFolder
-) -> None:
-    loaded(sessions, folder.gpu("a100"))
-    store(sessions, gpu_change("a100", name="edited"), origin="api")
+def test_an_edit_that_the_files_caught_up_with_is_no_conflict(engine: Engine, folder: CatalogFolder) -> None:
+    loaded(engine, folder.gpu("a100"))
+    store(engine, gpu_change("a100", name="edited"), origin="api")
 
-    report = loaded(sessions, folder.gpu("a100", name="edited"))
+    report = loaded(engine, folder.gpu("a100", name="edited"))
 
     assert (counts(report), report.conflicts, report.revision) == ((0, 0, 0, 1), (), 2)

@@ -10,16 +10,14 @@ from typing import cast
 import pytest
 from sqlalchemy import Column, Connection, Engine, Integer, MetaData, Table, insert, make_url, select, text
 from sqlalchemy.exc import OperationalError, StatementError
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.storage.database import (
     DatabaseUrlError,
     UtcDateTime,
     dispose_after_fork,
     make_engine,
-    make_sessions,
-    read_session,
-    write_session,
+    reading,
+    writing,
 )
 
 _MOMENTS = Table("moments", MetaData(), Column("id", Integer, primary_key=True), Column("at", UtcDateTime))
@@ -92,28 +90,28 @@ def test_sqlite_takes_back_ddl_with_its_transaction(sqlite_engine: Engine) -> No
 
 
 def test_a_second_sqlite_writer_waits_from_its_start(sqlite_engine: Engine) -> None:
-    sessions = make_sessions(sqlite_engine)
+    engine = sqlite_engine
 
-    with write_session(sessions), pytest.raises(OperationalError, match="locked"), write_session(sessions):
+    with writing(engine), pytest.raises(OperationalError, match="locked"), writing(engine):
         pytest.fail("two writers at once")
 
 
 def test_a_sqlite_reader_does_not_wait_for_a_writer(sqlite_engine: Engine) -> None:
-    sessions = make_sessions(sqlite_engine)
+    engine = sqlite_engine
 
-    with write_session(sessions) as writer, read_session(sessions) as reader:
+    with writing(engine) as writer, reading(engine) as reader:
         writer.execute(text("CREATE TABLE t (id INTEGER)"))
 
         assert reader.scalar(text("SELECT count(*) FROM sqlite_master")) == 0
 
 
 @pytest.mark.usefixtures("moments")
-def test_readers_that_turn_writers_all_succeed(sessions: sessionmaker[Session]) -> None:
+def test_readers_that_turn_writers_all_succeed(engine: Engine) -> None:
     def count_up() -> None:
         for _ in range(10):
-            with write_session(sessions) as session:
-                session.execute(select(_MOMENTS.c.id)).all()
-                session.execute(insert(_MOMENTS).values(at=None))
+            with writing(engine) as connection:
+                connection.execute(select(_MOMENTS.c.id)).all()
+                connection.execute(insert(_MOMENTS).values(at=None))
 
     threads = [threading.Thread(target=count_up) for _ in range(4)]
     for thread in threads:
@@ -121,32 +119,32 @@ def test_readers_that_turn_writers_all_succeed(sessions: sessionmaker[Session]) 
     for thread in threads:
         thread.join()
 
-    with read_session(sessions) as session:
-        assert len(session.execute(select(_MOMENTS.c.id)).all()) == 40
+    with reading(engine) as connection:
+        assert len(connection.execute(select(_MOMENTS.c.id)).all()) == 40
 
 
 @pytest.mark.usefixtures("moments")
-def test_a_reading_session_sees_one_moment(sessions: sessionmaker[Session]) -> None:
-    with read_session(sessions) as reader:
+def test_a_reading_session_sees_one_moment(engine: Engine) -> None:
+    with reading(engine) as reader:
         before = len(reader.execute(select(_MOMENTS.c.id)).all())
-        with write_session(sessions) as writer:
+        with writing(engine) as writer:
             writer.execute(insert(_MOMENTS).values(at=None))
 
         assert len(reader.execute(select(_MOMENTS.c.id)).all()) == before
 
 
 @pytest.mark.usefixtures("moments")
-def test_a_writing_session_leaves_nothing_behind_when_it_fails(sessions: sessionmaker[Session]) -> None:
+def test_a_writing_session_leaves_nothing_behind_when_it_fails(engine: Engine) -> None:
     def fail_after_writing() -> None:
-        with write_session(sessions) as session:
-            session.execute(insert(_MOMENTS).values(at=None))
+        with writing(engine) as connection:
+            connection.execute(insert(_MOMENTS).values(at=None))
             raise LookupError
 
     with pytest.raises(LookupError):
         fail_after_writing()
 
-    with read_session(sessions) as session:
-        assert session.execute(select(_MOMENTS.c.id)).all() == []
+    with reading(engine) as connection:
+        assert connection.execute(select(_MOMENTS.c.id)).all() == []
 
 
 def test_processes_may_open_a_new_sqlite_file_at_once(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@ import sys
 
 import pytest
 from sqlalchemy import Engine, event
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.domain.catalog import CatalogKind, Entry
 from service.domain.errors import (
@@ -229,9 +228,9 @@ def test_answering_imports_nothing_that_only_loading_needs() -> None:
     assert {"alembic", "jsonschema", "yaml"} & modules == set()
 
 
-def test_looking_up_runs_no_sql(sessions: sessionmaker[Session], engine: Engine) -> None:
-    store(sessions, gpu_change(), model_change())
-    keeper = SnapshotKeeper(sessions)
+def test_looking_up_runs_no_sql(engine: Engine) -> None:
+    store(engine, gpu_change(), model_change())
+    keeper = SnapshotKeeper(engine)
     keeper.refresh()
     statements: list[str] = []
     event.listen(engine, "before_cursor_execute", lambda *call: statements.append(call[2]))

@@ -6,18 +6,17 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, delete, event
-from sqlalchemy.orm import Session, sessionmaker
 
 from service.domain.errors import CatalogUnavailable
-from service.storage.database import dispose_after_fork, make_engine, make_sessions, write_session
+from service.storage.database import dispose_after_fork, make_engine, writing
 from service.storage.snapshot import SnapshotKeeper
-from service.storage.tables import CatalogChange, CatalogEntry, CatalogRevision
+from service.storage.tables import CATALOG_CHANGE, CATALOG_ENTRY, CATALOG_REVISION
 from tests.storage.entries import GPU, gpu_change, model_change, store
 
 
 @pytest.fixture
-def keeper(sessions: sessionmaker[Session]) -> Iterator[SnapshotKeeper]:
-    keeper = SnapshotKeeper(sessions, refresh_seconds=0.05)
+def keeper(engine: Engine) -> Iterator[SnapshotKeeper]:
+    keeper = SnapshotKeeper(engine, refresh_seconds=0.05)
     yield keeper
     keeper.stop()
 
@@ -26,7 +25,7 @@ def keeper(sessions: sessionmaker[Session]) -> Iterator[SnapshotKeeper]:
 def unreachable(tmp_path: Path) -> Iterator[SnapshotKeeper]:
     """A keeper whose database file appears only when a test makes its folder."""
     engine = make_engine(f"sqlite:///{tmp_path / 'later' / 'kvquote.db'}")
-    yield SnapshotKeeper(make_sessions(engine))
+    yield SnapshotKeeper(engine)
     engine.dispose()
 
 
@@ -56,18 +55,16 @@ def test_without_a_first_reading_there_is_no_catalog(keeper: SnapshotKeeper) -> 
         keeper.current()
 
 
-def test_a_refresh_reads_the_catalog(sessions: sessionmaker[Session], keeper: SnapshotKeeper) -> None:
-    store(sessions, gpu_change(), model_change())
+def test_a_refresh_reads_the_catalog(engine: Engine, keeper: SnapshotKeeper) -> None:
+    store(engine, gpu_change(), model_change())
 
     assert keeper.refresh()
 
     assert (keeper.current().revision, keeper.current().gpu("a100").id) == (1, "a100")
 
 
-def test_a_refresh_without_a_change_reads_one_row(
-    sessions: sessionmaker[Session], engine: Engine, keeper: SnapshotKeeper
-) -> None:
-    store(sessions, gpu_change())
+def test_a_refresh_without_a_change_reads_one_row(engine: Engine, keeper: SnapshotKeeper) -> None:
+    store(engine, gpu_change())
     keeper.refresh()
     before = keeper.current()
     queries = selects(engine)
@@ -79,11 +76,11 @@ def test_a_refresh_without_a_change_reads_one_row(
     assert "catalog_revision" in queries[0]
 
 
-def test_a_refresh_reads_only_what_changed(sessions: sessionmaker[Session], keeper: SnapshotKeeper) -> None:
-    store(sessions, gpu_change("a100"), gpu_change("t4"))
+def test_a_refresh_reads_only_what_changed(engine: Engine, keeper: SnapshotKeeper) -> None:
+    store(engine, gpu_change("a100"), gpu_change("t4"))
     keeper.refresh()
     untouched = keeper.current().gpu("t4")
-    store(sessions, gpu_change("a100", advertised_bytes=1))
+    store(engine, gpu_change("a100", advertised_bytes=1))
 
     keeper.refresh()
 
@@ -91,26 +88,26 @@ def test_a_refresh_reads_only_what_changed(sessions: sessionmaker[Session], keep
     assert keeper.current().gpu("t4") is untouched
 
 
-def test_a_catalog_that_fell_back_is_read_anew(sessions: sessionmaker[Session], keeper: SnapshotKeeper) -> None:
-    store(sessions, gpu_change("a100"))
-    store(sessions, gpu_change("t4"))
+def test_a_catalog_that_fell_back_is_read_anew(engine: Engine, keeper: SnapshotKeeper) -> None:
+    store(engine, gpu_change("a100"))
+    store(engine, gpu_change("t4"))
     keeper.refresh()
-    with write_session(sessions) as session:
-        for table in (CatalogChange, CatalogEntry):
-            session.execute(delete(table).where(table.revision == 2))
-        session.execute(delete(CatalogRevision).where(CatalogRevision.id == 2))
+    with writing(engine) as connection:
+        for table in (CATALOG_CHANGE, CATALOG_ENTRY):
+            connection.execute(delete(table).where(table.c.revision == 2))
+        connection.execute(delete(CATALOG_REVISION).where(CATALOG_REVISION.c.id == 2))
 
     keeper.refresh()
 
     assert (keeper.current().revision, keeper.current().ids(GPU)) == (1, ("a100",))
 
 
-def test_the_timer_sees_what_others_wrote(sessions: sessionmaker[Session], keeper: SnapshotKeeper) -> None:
-    store(sessions, gpu_change("a100"))
+def test_the_timer_sees_what_others_wrote(engine: Engine, keeper: SnapshotKeeper) -> None:
+    store(engine, gpu_change("a100"))
     keeper.start()
     assert comes_true(lambda: keeper._snapshot is not None)
 
-    store(sessions, gpu_change("t4"))
+    store(engine, gpu_change("t4"))
 
     assert comes_true(lambda: keeper.current().revision == 2)
 
@@ -124,8 +121,8 @@ def test_starting_twice_runs_one_timer(keeper: SnapshotKeeper) -> None:
     assert keeper._timer is first
 
 
-def test_a_stopped_keeper_still_answers(sessions: sessionmaker[Session], keeper: SnapshotKeeper) -> None:
-    store(sessions, gpu_change())
+def test_a_stopped_keeper_still_answers(engine: Engine, keeper: SnapshotKeeper) -> None:
+    store(engine, gpu_change())
     keeper.refresh()
     keeper.start()
 
@@ -134,13 +131,11 @@ def test_a_stopped_keeper_still_answers(sessions: sessionmaker[Session], keeper:
     assert keeper.current().revision == 1
 
 
-def test_a_database_that_is_away_leaves_the_old_catalog(
-    sessions: sessionmaker[Session], keeper: SnapshotKeeper
-) -> None:
-    store(sessions, gpu_change())
+def test_a_database_that_is_away_leaves_the_old_catalog(engine: Engine, keeper: SnapshotKeeper) -> None:
+    store(engine, gpu_change())
     keeper.refresh()
-    with write_session(sessions) as session:
-        session.connection().exec_driver_sql("ALTER TABLE catalog_revision RENAME TO mislaid")
+    with writing(engine) as connection:
+        connection.exec_driver_sql("ALTER TABLE catalog_revision RENAME TO mislaid")
 
     assert not keeper.refresh()
 
@@ -180,10 +175,8 @@ def test_the_timer_outlives_a_database_that_is_away(tmp_path: Path, unreachable:
 
 
 @pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
-def test_a_forked_child_starts_a_timer_of_its_own(
-    sessions: sessionmaker[Session], engine: Engine, keeper: SnapshotKeeper
-) -> None:
-    store(sessions, gpu_change("a100"))
+def test_a_forked_child_starts_a_timer_of_its_own(engine: Engine, keeper: SnapshotKeeper) -> None:
+    store(engine, gpu_change("a100"))
     keeper.refresh()
     keeper.start()
     # As unlucky as it can be: the parent's timer is refreshing at the moment of the fork.
@@ -192,7 +185,7 @@ def test_a_forked_child_starts_a_timer_of_its_own(
     if child == 0:
         os._exit(0 if _sees_new_revision(engine, keeper) else 1)
     keeper._refreshing.release()
-    store(sessions, gpu_change("t4"))
+    store(engine, gpu_change("t4"))
 
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert comes_true(lambda: keeper.current().revision == 2)

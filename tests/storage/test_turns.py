@@ -6,8 +6,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from sqlalchemy import text
-from sqlalchemy.orm import Session, sessionmaker
+from sqlalchemy import Engine, text
 
 from service.api.services import services_of
 from service.domain.measurement import judge
@@ -64,7 +63,7 @@ def test_uploads_are_answered_while_it_learns(school: School, monkeypatch: pytes
     having = services_of(school.lab.app)
     lessons = []
 
-    wait = longest_wait(school, lambda: lessons.append(learn_some(having.sessions, having.keeper.current())))
+    wait = longest_wait(school, lambda: lessons.append(learn_some(having.engine, having.keeper.current())))
 
     assert (lessons[0].rows >= ROWS, lessons[0].done) == (True, True)
     assert wait < LONGEST_WAIT_SECONDS
@@ -73,13 +72,13 @@ def test_uploads_are_answered_while_it_learns(school: School, monkeypatch: pytes
 def test_uploads_are_answered_while_rows_are_judged_again(school: School, monkeypatch: pytest.MonkeyPatch) -> None:
     school.lab.upload(*map(row, range(ROWS)))
     having = services_of(school.lab.app)
-    with having.sessions() as session, session.begin():
-        session.execute(text("UPDATE measurement_name SET pending = true"))
+    with having.engine.connect() as connection, connection.begin():
+        connection.execute(text("UPDATE measurement_name SET pending = true"))
     monkeypatch.setattr(measurement_settling, "judge", slowly(judge))
     settled = []
 
     def settle() -> None:
-        settled.append(measurement_settling.settle_some(having.sessions, having.keeper.current(), 60))
+        settled.append(measurement_settling.settle_some(having.engine, having.keeper.current(), 60))
 
     wait = longest_wait(school, settle)
 
@@ -87,10 +86,8 @@ def test_uploads_are_answered_while_rows_are_judged_again(school: School, monkey
     assert wait < LONGEST_WAIT_SECONDS
 
 
-def test_a_turn_that_took_long_is_followed_by_a_smaller_one(
-    sessions: sessionmaker[Session], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock, job = iter([0.0, 0.1, 10.0, 12.0, 20.0, 20.2, 30.0, 30.4]), Turns(sessions, 50)
+def test_a_turn_that_took_long_is_followed_by_a_smaller_one(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, job = iter([0.0, 0.1, 10.0, 12.0, 20.0, 20.2, 30.0, 30.4]), Turns(engine, 50)
     monkeypatch.setattr(turns, "monotonic", lambda: next(clock))
     sizes = [job.rows]
     for rows in (32, 50, 12, 0):
@@ -102,10 +99,8 @@ def test_a_turn_that_took_long_is_followed_by_a_smaller_one(
     assert sizes == [32, 50, 12, 24, 24]
 
 
-def test_a_turn_is_over_once_half_of_its_time_is(
-    sessions: sessionmaker[Session], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock, job = iter([0.0, 0.2, 0.3, 0.3]), Turns(sessions, 50)
+def test_a_turn_is_over_once_half_of_its_time_is(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, job = iter([0.0, 0.2, 0.3, 0.3]), Turns(engine, 50)
     monkeypatch.setattr(turns, "monotonic", lambda: next(clock))
 
     with job.take():
@@ -113,14 +108,14 @@ def test_a_turn_is_over_once_half_of_its_time_is(
 
 
 def fail_after(job: Turns, statement: str) -> None:
-    with job.take() as session:
-        session.execute(text(statement))
+    with job.take() as connection:
+        connection.execute(text(statement))
         raise ZeroDivisionError
 
 
-def test_a_turn_that_fails_leaves_nothing(sessions: sessionmaker[Session]) -> None:
+def test_a_turn_that_fails_leaves_nothing(engine: Engine) -> None:
     with pytest.raises(ZeroDivisionError):
-        fail_after(Turns(sessions, 50), "INSERT INTO learning_queue VALUES (7)")
+        fail_after(Turns(engine, 50), "INSERT INTO learning_queue VALUES (7)")
 
-    with sessions() as session:
-        assert session.scalar(text("SELECT count(*) FROM learning_queue")) == 0
+    with engine.connect() as connection:
+        assert connection.scalar(text("SELECT count(*) FROM learning_queue")) == 0

@@ -108,11 +108,10 @@ def _fill(url: str) -> None:
     migrations.upgrade(url)
     engine = database.make_engine(url)
     try:
-        sessions = database.make_sessions(engine)
-        with database.read_session(sessions) as session:
-            filled = catalog.current_revision(session) > 0
+        with database.reading(engine) as connection:
+            filled = catalog.current_revision(connection) > 0
         if not filled:
-            catalog_files.load(sessions, migrations.data_folder("catalog"), author="kvquote --local")
+            catalog_files.load(engine, migrations.data_folder("catalog"), author="kvquote --local")
     finally:
         engine.dispose()
 

@@ -29,8 +29,8 @@ from uuid import UUID, uuid4
 from sqlalchemy import select
 
 from kvquote_probe.spool import Spool
-from service.storage.database import make_engine, make_sessions, write_session
-from service.storage.measurement_tables import Measurement
+from service.storage.database import make_engine, writing
+from service.storage.measurement_tables import MEASUREMENT
 from service.storage.tokens import Scope, create_token
 from tests.databases import Databases, SqliteServer
 
@@ -124,8 +124,8 @@ class Service:
             self.port = free.getsockname()[1]
         self._engine = make_engine(url, timeout_seconds=5)
         self._process: subprocess.Popen[bytes] | None = None
-        with write_session(make_sessions(self._engine)) as session:
-            self.token = create_token(session, "fleet", [Scope.MEASUREMENTS_WRITE], "tests", None)[1]
+        with writing(self._engine) as connection:
+            self.token = create_token(connection, "fleet", [Scope.MEASUREMENTS_WRITE], "tests", None)[1]
 
     def start(self) -> None:
         command = [sys.executable, "-m", "gunicorn", "service.wsgi:app", "-c", "service/gunicorn.conf.py"]
@@ -141,7 +141,7 @@ class Service:
             time.sleep(_LOOK_SECONDS)
 
     def kill(self) -> None:
-        """The arbiter and its workers at once: the session is theirs."""
+        """The arbiter and its workers at once: the connection is theirs."""
         if self._process is not None:
             os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
@@ -154,7 +154,7 @@ class Service:
     def stored(self, probe_id: str) -> Counter[str]:
         """How often each row of a probe is there."""
         with self._engine.connect() as connection:
-            found = connection.execute(select(Measurement.id).where(Measurement.probe_id == UUID(probe_id)))
+            found = connection.execute(select(MEASUREMENT.c.id).where(MEASUREMENT.c.probe_id == UUID(probe_id)))
             return Counter(str(row_id) for (row_id,) in found)
 
     def _answers(self) -> bool:
