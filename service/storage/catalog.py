@@ -9,10 +9,11 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, Table, Text, cast, delete, func, insert, select
+from sqlalchemy import Connection, Table, Text, cast, delete, insert, select
 
 from service.domain.catalog import CatalogKind
 from service.storage.canonical import facts_digest
+from service.storage.database import hold
 from service.storage.tables import CATALOG_CHANGE, CATALOG_ENTRY, CATALOG_REVISION
 
 Key = tuple[CatalogKind, str]
@@ -87,8 +88,7 @@ def lock_catalog(connection: Connection) -> None:
     Revisions therefore become visible in their order: who saw revision N never finds another one below it later.
     SQLite has one writer at a time anyway, see `writing`.
     """
-    if connection.dialect.name == "postgresql":
-        connection.execute(select(func.pg_advisory_xact_lock(_CATALOG_LOCK)))
+    hold(connection, _CATALOG_LOCK)
 
 
 def entry_states(connection: Connection, keys: Collection[Key] | None = None) -> dict[Key, EntryState]:

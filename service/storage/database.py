@@ -111,6 +111,12 @@ def begin_write(connection: Connection) -> Connection:
     return connection.execution_options(**{_WRITES: True})
 
 
+def hold(connection: Connection, lock: int) -> None:
+    """Keep others who hold that lock waiting until the transaction ends; SQLite has one writer at a time anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (lock,))
+
+
 def dispose_after_fork(engine: Engine) -> None:
     """Forget connections that a parent process opened, without closing them under it: for gunicorn's `post_fork`."""
     engine.dispose(close=False)

@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, Engine, func, insert, select, text, update
+from sqlalchemy import Connection, Engine, func, insert, select, update
 
 from service.domain.calibration import Learned, Quantity, Scope
 from service.domain.learning import Key, Observation, Sample, learn, merged
 from service.storage.calibrations import calibration_revision, learned_from, written
-from service.storage.database import reading, writing
+from service.storage.database import hold, reading, writing
 from service.storage.measurement_tables import LEARNING_SAMPLE, LEARNING_STATE
 from service.storage.snapshot import Snapshot
 from service.storage.tables import CALIBRATION_REVISION, CALIBRATION_VALUE
@@ -56,8 +56,7 @@ def write_revision(database: Engine, snapshot: Snapshot) -> tuple[int | None, in
     changed = {key: value for key, value in learned.items() if _differs(stored.get(key), value)}
     gone = [key for key in stored if key not in learned or key in changed]
     with writing(database) as connection:
-        if connection.dialect.name == "postgresql":
-            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LEARNER_LOCK})
+        hold(connection, LEARNER_LOCK)
         if calibration_revision(connection) != read.revision:
             # Another process was faster; what this one read is taken up by its next run.
             return None, read.rows

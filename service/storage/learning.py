@@ -16,13 +16,13 @@ from time import monotonic
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import Connection, Engine, Row, delete, func, insert, select, text, update
+from sqlalchemy import Connection, Engine, Row, delete, func, insert, select, update
 
 from service.domain.calibration import Scope
 from service.domain.learning import RULES
 from service.domain.observations import Found, Memo, observe
 from service.storage.canonical import compact_json
-from service.storage.database import reading, writing
+from service.storage.database import hold, reading, writing
 from service.storage.learned_values import LEARNER_LOCK, write_revision
 from service.storage.measurement_tables import (
     ACCURACY_SCORE,
@@ -120,16 +120,14 @@ def has_news(database: Engine, snapshot: Snapshot) -> bool:
 def _reach(database: Engine) -> int:
     """The last row below which none is still being written: uploads that were numbered earlier may commit later."""
     with writing(database) as connection:
-        if connection.dialect.name == "postgresql":
-            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": JUDGING_LOCK})
+        hold(connection, JUDGING_LOCK)
         return connection.scalar(select(func.max(MEASUREMENT.c.seq))) or 0
 
 
 def _in_turn(take: Any, snapshot: Snapshot, batch: _Batch) -> _Taken:  # noqa: ANN401  # one of those below
     """One batch as one transaction, which of several processes one does at a time."""
     with batch.turns.take() as connection:
-        if connection.dialect.name == "postgresql":
-            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LEARNER_LOCK})
+        hold(connection, LEARNER_LOCK)
         state = _state(connection)
         if state.rules != RULES:
             # Other comparisons: what is kept is compared again, as after a change of the catalog.

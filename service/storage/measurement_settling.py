@@ -12,12 +12,12 @@ from time import monotonic
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Connection, Engine, Row, bindparam, insert, select, text, update
+from sqlalchemy import Connection, Engine, Row, bindparam, insert, select, update
 
 from service.domain.catalog import CatalogKind
 from service.domain.measurement import RULES, Judgement, Lookups, judge
 from service.domain.scopes import NO_ENGINE
-from service.storage.database import reading, writing
+from service.storage.database import hold, reading, writing
 from service.storage.measurement_tables import (
     LEARNING_QUEUE,
     MEASUREMENT,
@@ -51,8 +51,7 @@ def mark(database: Engine, snapshot: Snapshot) -> None:
         if _is_current(_state(connection), snapshot):
             return
     with writing(database) as connection:
-        if connection.dialect.name == "postgresql":
-            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": JUDGING_LOCK})
+        hold(connection, JUDGING_LOCK)
         state = _state(connection)
         if not _is_current(state, snapshot):
             _mark_names(connection, state, snapshot)

@@ -12,12 +12,12 @@ from time import monotonic
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Connection, Engine, Row, func, insert, select, text, update
+from sqlalchemy import ColumnElement, Connection, Engine, Row, func, insert, select, update
 
 from service.domain.measurement import Lookups
 from service.domain.trust import Decision, Sender
 from service.storage import audit
-from service.storage.database import writing
+from service.storage.database import hold, writing
 from service.storage.measurement_settling import JUDGED_COLUMNS, ROWS_AT_ONCE, hold_judging, judge_again
 from service.storage.measurement_tables import ACCURACY_SCORE, MEASUREMENT, MEASUREMENT_PROBE
 from service.storage.measurement_writes import JUDGING_LOCK
@@ -48,8 +48,7 @@ class Change:
 def decide(database: Engine, change: Change) -> int:
     """Write a decision down and take the sender's scores out of the accuracy; its number. Raises SenderError."""
     with writing(database) as connection:
-        if connection.dialect.name == "postgresql":
-            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": JUDGING_LOCK})
+        hold(connection, JUDGING_LOCK)
         _check(connection, change)
         number = trust_revision(connection) + 1
         last = connection.scalar(select(func.max(MEASUREMENT.c.seq))) or 0
