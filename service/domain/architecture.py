@@ -12,7 +12,7 @@ from math import gcd
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from service.domain.cache import CacheSpec
+    from service.domain.cache.base import CacheSpec
 
 
 @unique

@@ -28,6 +28,7 @@ ONLY_LATER = {
     *("service.resources", "service.api.models", "service.api.measurements", "service.domain.accuracy"),
     *("service.domain.commands.asking", "service.domain.logs.reader", "service.domain.engines.vllm"),
     *("service.storage.learning", "service.domain.learning"),
+    *(f"service.domain.cache.{kind}" for kind in ("chunked", "cross", "indexer", "latent", "recurrent")),
 }
 COMMAND = "vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 8192"
 STARTED = """

@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from service.domain.architecture import CacheLayers, Module, ModuleKind, Place, Shard
-from service.domain.cache import CacheSpec, FullCache, SlidingCache
+from service.domain.cache.base import CacheSpec
+from service.domain.cache.full import FullCache
+from service.domain.cache.sliding import SlidingCache
 
 
 @dataclass(frozen=True, slots=True)

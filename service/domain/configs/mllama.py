@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from service.domain.architecture import Architecture, CacheLayers, Module, ModuleKind, Place, Shard
-from service.domain.cache import CrossCache
+from service.domain.cache.cross import CrossCache
 from service.domain.configs import blocks
 from service.domain.configs.base import Decoder, architecture, decoder, split
 from service.domain.configs.encoder_blocks import Tower, area, depth, patches
