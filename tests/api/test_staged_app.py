@@ -26,6 +26,7 @@ ANSWERED_AT_ONCE = ["/livez", "/readyz", "/fit?model=llama-2-7b&gpu=a10", "/traf
 ONLY_LATER = {
     *("apispec", "flask_smorest", "webargs", "yaml", "sqlalchemy.dialects.postgresql", "psycopg", "alembic"),
     *("service.resources", "service.api.models", "service.api.measurements", "service.domain.accuracy"),
+    *("service.api.schemas.fit", "service.api.schemas.traffic", "service.api.schemas.quote_parts"),
     *("service.domain.commands.asking", "service.domain.logs.reader", "service.domain.engines.vllm"),
     *("service.storage.learning", "service.domain.learning"),
     *(f"service.domain.cache.{kind}" for kind in ("chunked", "cross", "indexer", "latent", "recurrent")),
