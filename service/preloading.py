@@ -14,6 +14,7 @@ LATER: Final = (
     "service.domain.commands.asking",
     "service.domain.log_answer",
     "service.domain.logs.reader",
+    "service.domain.traffic_quote",
     "service.storage.learning",
 )
 

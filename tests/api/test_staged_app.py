@@ -28,7 +28,7 @@ ONLY_LATER = {
     *("service.resources", "service.api.models", "service.api.measurements", "service.domain.accuracy"),
     *("service.api.schemas.fit", "service.api.schemas.traffic", "service.api.schemas.quote_parts"),
     *("service.domain.commands.asking", "service.domain.logs.reader", "service.domain.engines.vllm"),
-    *("service.storage.learning", "service.domain.learning"),
+    *("service.storage.learning", "service.domain.learning", "service.domain.traffic_quote", "statistics"),
     *(f"service.domain.cache.{kind}" for kind in ("chunked", "cross", "indexer", "latent", "recurrent")),
 }
 COMMAND = "vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 8192"
