@@ -8,7 +8,6 @@ from service.domain.errors import QuoteError
 from service.domain.fitting import with_fitted_length
 from service.domain.question import Question, resolve
 from service.domain.quote import fit
-from service.domain.traffic_quote import traffic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,6 +26,9 @@ def fit_answer(asked: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
 
 def traffic_answer(asked: Mapping[str, Any], catalog: Catalog) -> dict[str, Any]:
     """What a decode step reads: the answer of `/traffic`; as `fit_answer`."""
+    # Nothing of it is needed to say what fits, and many processes are asked nothing else.
+    from service.domain.traffic_quote import traffic  # noqa: PLC0415
+
     return _answered(traffic, asked, catalog)
 
 

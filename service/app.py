@@ -40,10 +40,10 @@ def create_app(settings: Settings, keeper: Keeper | None = None) -> Flask:
 
 
 class StagedApp:
-    """The same application as a server runs it: it quotes at once, and loads what else there is a little later.
+    """The same application as a server runs it: it quotes at once, and loads what else there is when it is asked for.
 
-    That takes a third of the time that a start does. `load` does it, or the first request for any of it. Nothing is
-    connected to before the first request, or before its server forks.
+    That takes about a tenth of a second. `load` does it ahead, or the first request for any of it. Nothing is connected
+    to before the first request, or before its server forks.
     """
 
     def __init__(self, settings: Settings) -> None:

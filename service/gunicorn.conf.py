@@ -12,7 +12,6 @@ import tempfile
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from threading import Timer
 from time import monotonic
 from typing import Any
 
@@ -22,8 +21,6 @@ from service.telemetry.gunicorn_logger import StructuredLogger
 METRICS = "PROMETHEUS_MULTIPROC_DIR"
 EMPTIED_BY = "KVQUOTE_METRICS_EMPTIED_BY"
 OWN_FOLDER = "kvquote-metrics-"
-# How long a worker that shares with no other leaves to its first questions before it loads what they do not need.
-REST_SECONDS = 1.0
 
 settings = Settings.from_environment()
 
@@ -102,7 +99,10 @@ def _prepare() -> float:
 
 
 def _load_rest() -> None:
-    """Load what the first question of each kind would otherwise wait for."""
+    """Load what the first question of each kind would otherwise wait for, so that workers share it.
+
+    A worker that shares with no other loads it when it is asked for: one that only quotes then never does.
+    """
     from service.domain.errors import CatalogUnavailable  # noqa: PLC0415 - needed after the application is loaded
     from service.preloading import import_rest  # noqa: PLC0415 - as above
     from service.wsgi import app  # noqa: PLC0415 - as above
@@ -132,10 +132,6 @@ def post_fork(_server: Any, _worker: Any) -> None:  # noqa: ANN401 - gunicorn sh
         having.keeper.refresh()
     having.keeper.start()
     LearningTimer(having.engine, having.keeper, settings.learning_seconds).start()
-    if workers == 1:
-        later = Timer(REST_SECONDS, _load_rest)
-        later.daemon = True
-        later.start()
 
 
 def child_exit(_server: Any, worker: Any) -> None:  # noqa: ANN401 - gunicorn ships no types

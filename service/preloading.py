@@ -1,7 +1,7 @@
 """What the first question of a kind would import, imported ahead of it.
 
-A server that has more than one worker does so before it forks them, so that they share it; with one worker it is done
-once the first quotes are answered.
+A server that has more than one worker does so before it forks them, so that they share it. One worker alone leaves it
+to the questions: each kind takes a moment once, and what is never asked for takes no memory.
 """
 
 from importlib import import_module
@@ -14,6 +14,7 @@ LATER: Final = (
     "service.domain.commands.asking",
     "service.domain.log_answer",
     "service.domain.logs.reader",
+    "service.domain.traffic_quote",
     "service.storage.learning",
 )
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from service.domain.architecture import Architecture
-from service.domain.cache import CacheKind
+from service.domain.cache.base import CacheKind
 from service.domain.configs import read_config
 from service.domain.precision import CacheFormat
 

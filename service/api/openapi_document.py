@@ -12,7 +12,7 @@ from marshmallow import fields
 
 from service import __version__
 from service.api.problem_documents import PROBLEM_TYPE
-from service.api.rest import Blueprint
+from service.api.rest import Blueprint, described
 from service.api.schemas.fields import AskedField, ListOf, Properties
 from service.api.schemas.problem import PROBLEM
 from service.storage.migrations import data_folder
@@ -50,7 +50,7 @@ def _documented(resource: Blueprint) -> flask_smorest.Blueprint:
     documented = flask_smorest.Blueprint(resource.name, resource.import_name, description=resource.description)
     for route in resource.routes:
         documented.add_url_rule(
-            route.rule, view_func=route.view, methods=route.methods, parameters=list(route.parameters)
+            route.rule, view_func=described(route.view), methods=route.methods, parameters=list(route.parameters)
         )
     return documented
 

@@ -1,12 +1,11 @@
 """Every kind of problem the service answers with: one table, which `GET /problems/{name}` reads out."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from service.domain import errors
 
 
-@dataclass(frozen=True, slots=True)
-class ProblemType:
+class ProblemType(NamedTuple):
     """One kind of problem. `name` is permanent: clients compare it."""
 
     name: str

@@ -19,6 +19,8 @@ from service.api.bodies import JSON_TYPE
 from service.api.schemas.closed import ClosedSchema
 
 View = Callable[..., Response]
+Shape = Schema | Mapping[str, Any] | Callable[[], Schema]
+"""What an answer looks like: known, or what tells it once the document is asked for."""
 Decorator = Callable[[View], View]
 
 
@@ -88,7 +90,7 @@ class Blueprint(flask.Blueprint):
 
     @staticmethod
     def answers(
-        schema: Schema | Mapping[str, Any] | None,
+        schema: Shape | None,
         description: str,
         status: int = 200,
         content_type: str = JSON_TYPE,
@@ -134,3 +136,12 @@ def _asking(read: Callable[[], Mapping[str, Any]], parameters: Mapping[str, Any]
 def _documentation(view: View) -> dict[str, Any]:
     documentation: dict[str, Any] = view.__dict__.setdefault("_apidoc", {})
     return documentation
+
+
+def described(view: View) -> View:
+    """The view, with the shape of each of its answers known."""
+    for answers in _documentation(view).get("response", {}).get("responses", {}).values():
+        for answer in answers:
+            if callable(answer.get("schema")):
+                answer["schema"] = answer["schema"]()
+    return view

@@ -12,7 +12,7 @@ from math import gcd
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from service.domain.cache import CacheSpec
+    from service.domain.cache.base import CacheSpec
 
 
 @unique
@@ -129,8 +129,7 @@ class CacheLayers:
     """Layers that read this cache without owning one."""
 
 
-@dataclass(frozen=True, slots=True)
-class FormatRule:
+class FormatRule(NamedTuple):
     """Modules that a checkpoint stores otherwise than the rest, as its config names them.
 
     `pattern` is a dotted name, one with stars, or `re:` and an expression; empty, it is every linear module of the

@@ -5,7 +5,6 @@ A step runs the drafter once for each token that it guesses, and the model once 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.architecture import ModuleKind, Place, Shard
@@ -34,8 +33,7 @@ class Drafter(NamedTuple):
 _NOTHING = Drafter(0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Drafting:
+class Drafting(NamedTuple):
     """How a question drafts: `guessed` tokens in as many `passes`, `verified` tokens of each sequence a step."""
 
     name: str

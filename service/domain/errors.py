@@ -16,10 +16,9 @@ from __future__ import annotations
 import difflib
 import heapq
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 _NEAREST = 3
 _NAMES_COMPARED = 5
@@ -27,8 +26,7 @@ _CHARACTERS_COMPARED = 80
 _LEAST_LIKENESS = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """One thing wrong: a JSON pointer into the question, a sentence, and the names that were perhaps meant."""
 
     pointer: str

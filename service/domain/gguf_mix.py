@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from service.domain.architecture import ModuleKind, Place
 
@@ -37,8 +37,7 @@ _TOWERS: Final = frozenset({ModuleKind.VISION, ModuleKind.AUDIO, ModuleKind.ENCO
 _KEPT_NAMES: Final = ("conv", "A_log", "laurel.", "stream_")
 
 
-@dataclass(frozen=True, slots=True)
-class MixRule:
+class MixRule(NamedTuple):
     """The format of tensors in some roles; a condition that is None always holds."""
 
     tensors: frozenset[str]
@@ -60,8 +59,7 @@ class Mix:
     rules: tuple[MixRule, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """What conditions look at in a whole model."""
 
     layers: int

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
     from service.domain.architecture import Architecture, CacheLayers
-    from service.domain.cache import CacheSpec
+    from service.domain.cache.base import CacheSpec
     from service.domain.model import Model
     from service.domain.precision import CacheFormat, WeightFormat
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from service.domain.cache import CacheKind
+from service.domain.cache.base import CacheKind
 from service.domain.loads import rank_loads
 from service.domain.measurement_physics import (
     UNITS,

@@ -5,7 +5,6 @@ They are data of the entry of engine `none`, block `measurements`, with their ev
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from service.domain.scopes import NO_ENGINE
@@ -37,8 +36,7 @@ class Window(NamedTuple):
         return self.least <= ratio <= self.most
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """Shares of what is listed, but where a name says seconds, bytes, bits or tokens; `slow_` are of long steps.
 
     `margin` and `memory_margin` are how far above the list an honest figure may be; `cache_speed` is how many times as

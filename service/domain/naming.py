@@ -7,8 +7,7 @@ merge, a pruned or a draft model) is another model, and nothing here shortens it
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
     from service.domain.model import Model
 
 
-@dataclass(frozen=True, slots=True)
-class NamedModel:
+class NamedModel(NamedTuple):
     """A model with what its name says beside it; None where the name says nothing, `note` where it was interpreted."""
 
     model: Model
@@ -26,8 +24,7 @@ class NamedModel:
     note: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(NamedTuple):
     """What an ending says of the checkpoint: formats of weights and cache, and what is taken for granted.
 
     `refusal` is filled where the ending names a format that cannot be told from the name alone.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from service.domain.architecture import ModuleKind
-from service.domain.cache import CacheKind
+from service.domain.cache.base import CacheKind
 from service.domain.calibration import Scope
 
 if TYPE_CHECKING:

@@ -157,8 +157,7 @@ def _peak(question: Question, times: Times) -> float | None:
 def _together(times: Sequence[Times]) -> Times:
     """Coefficients of what devices do once a step or for each other: those of the slowest."""
     slowest = min(times, key=lambda each: (each.send_bytes_per_second, -each.send_seconds))
-    return replace(
-        slowest,
+    return slowest._replace(
         step_seconds=max(each.step_seconds for each in times),
         sequence_seconds=max(each.sequence_seconds for each in times),
         sequence_to_seconds=max(each.sequence_to_seconds for each in times),

@@ -99,7 +99,7 @@ def _changed(times: Times, learned: Learned) -> Times:
         Quantity.ALL_REDUCE_LATENCY: lambda: {"all_reduce_seconds": times.all_reduce_seconds * factor},
         Quantity.ALL_REDUCE_RATE: lambda: {"link_bytes_per_second": times.link_bytes_per_second * factor},
     }
-    return replace(times, **changes[learned.quantity]())
+    return times._replace(**changes[learned.quantity]())
 
 
 def spread_of(learned: Learned, modelled: float) -> float:

@@ -13,7 +13,7 @@ from operator import lt
 from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
-from service.domain.cache import CacheKind
+from service.domain.cache.base import CacheKind
 from service.domain.drafting import drafting
 from service.domain.exchange import ACTIVATION_BYTES, exchanges, ranks_of
 from service.domain.loads import attention_loads, whole_load

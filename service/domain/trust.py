@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum, unique
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,8 +28,7 @@ class Decision(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Distrust:
+class Distrust(NamedTuple):
     """Every sender that is distrusted at one revision of these decisions: a UUID of a probe, a public id of a token."""
 
     revision: int

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from service.api import limits
-from service.api.schemas.answer_parts import UnderstoodCommand
+from service.api.schemas.quote_parts import UnderstoodCommand
 from tests.api.asking import pointers, problem
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from werkzeug.test import Client, TestResponse
 
+from service.api.logs import EXAMPLES
 from service.app import StagedApp
 from service.settings import Settings
 from tests.api.asking import QUESTION
@@ -25,35 +26,49 @@ ANSWERED_AT_ONCE = ["/livez", "/readyz", "/fit?model=llama-2-7b&gpu=a10", "/traf
 ONLY_LATER = {
     *("apispec", "flask_smorest", "webargs", "yaml", "sqlalchemy.dialects.postgresql", "psycopg", "alembic"),
     *("service.resources", "service.api.models", "service.api.measurements", "service.domain.accuracy"),
+    *("service.api.schemas.fit", "service.api.schemas.traffic", "service.api.schemas.quote_parts"),
     *("service.domain.commands.asking", "service.domain.logs.reader", "service.domain.engines.vllm"),
-    *("service.storage.learning", "service.domain.learning"),
+    *("service.storage.learning", "service.domain.learning", "service.domain.traffic_quote", "statistics"),
+    *(f"service.domain.cache.{kind}" for kind in ("chunked", "cross", "indexer", "latent", "recurrent")),
 }
 COMMAND = "vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 8192"
-# Every engine, a command, a log, a mistyped name, and the pages beside them.
-ALL_KINDS = f"""
-import json, os, sys
+STARTED = """
+import json, sys
 from werkzeug.test import Client
-from service.preloading import import_rest
 from service.wsgi import app
 
-app.load()
-from service.api.logs import EXAMPLES
-import_rest()
 app.services.keeper.refresh()
-before = set(sys.modules)
 client = Client(app)
-llama = {{"model": "llama-3.1-8b-instruct", "gpu": "h100-sxm-80gb", "context_tokens": 4096}}
-for engine in ("none", "vllm", "sglang", "tensorrt-llm", "llama.cpp"):
-    for path in ("/fit", "/traffic"):
-        assert client.post(path, json=llama | {{"engine": engine}}).status_code == 200, engine
-assert client.post("/fit", json={{"command": {COMMAND!r}, "gpu": "h100-sxm-80gb"}}).status_code == 200
-assert client.post("/logs", json=EXAMPLES["vLLM on an H100"]["value"]).status_code == 200
-assert client.get("/fit?model=lama&gpu=a10").status_code == 422
-for path in ("/models", "/gpus/a10", "/calibrations", "/accuracy", "/measurements", "/probes", "/metrics", "/docs"):
-    assert client.get(path).status_code == 200, path
-late = [name for name in set(sys.modules) - before if name.startswith("service.")]
-print(json.dumps(sorted(late + [name for name in sys.modules if name.startswith("sqlalchemy.orm")])))
+def ask(path, asked=None):
+    return client.get(path).status_code if asked is None else client.post(path, json=asked).status_code
 """
+LOADED_AHEAD = f"""
+{STARTED}
+from service.preloading import import_rest
+
+app.load()
+import_rest()
+before = set(sys.modules)
+"""
+LLAMA = {"model": "llama-3.1-8b-instruct", "gpu": "h100-sxm-80gb", "context_tokens": 4096}
+# Every engine, a command, a log, a mistyped name, and the pages beside them.
+ALL_KINDS: list[tuple[str, object, int]] = [
+    *(
+        (path, LLAMA | {"engine": engine}, 200)
+        for engine in ("none", "vllm", "sglang", "tensorrt-llm", "llama.cpp")
+        for path in ("/fit", "/traffic")
+    ),
+    ("/fit", {"command": COMMAND, "gpu": "h100-sxm-80gb"}, 200),
+    ("/logs", EXAMPLES["vLLM on an H100"]["value"], 200),
+    ("/fit?model=lama&gpu=a10", None, 422),
+    *(
+        (path, None, 200)
+        for path in ("/models", "/gpus/a10", "/calibrations", "/accuracy", "/measurements", "/probes", "/metrics")
+    ),
+    ("/docs", None, 200),
+]
+# One that needs each of what is loaded ahead, or the whole application.
+FIRST_OF_A_KIND = [ALL_KINDS[3], ALL_KINDS[10], ALL_KINDS[11], ALL_KINDS[12], ALL_KINDS[13], ALL_KINDS[19]]
 
 
 @pytest.fixture(scope="module")
@@ -136,9 +151,18 @@ def test_starting_imports_nothing_that_a_quote_does_not_need(loaded: str) -> Non
 
 def test_what_is_loaded_before_a_fork_is_all_that_questions_need(loaded: str) -> None:
     """And no object mapper among it: a tenth of a start, and of a worker's memory."""
-    assert printed(ALL_KINDS, loaded) == set()
+    ours = "[name for name in set(sys.modules) - before if name.startswith('service.')]"
+    ours = f"{ours} + [name for name in sys.modules if name.startswith('sqlalchemy.orm')]"
+    code = f"{LOADED_AHEAD}assert [ask(*kind[:2]) for kind in {ALL_KINDS}] == {[kind[2] for kind in ALL_KINDS]}"
+
+    assert printed(f"{code}\nprint(json.dumps({ours}))", loaded) == set()
 
 
-def printed(code: str, database_url: str) -> set[str]:
+@pytest.mark.parametrize("path, asked, status", FIRST_OF_A_KIND)
+def test_the_first_question_of_a_kind_loads_what_it_needs(loaded: str, path: str, asked: object, status: int) -> None:
+    assert printed(f"{STARTED}print(json.dumps([ask({path!r}, {asked!r})]))", loaded) == {status}
+
+
+def printed(code: str, database_url: str) -> set[Any]:
     variables = {**os.environ, "DATABASE_URL": database_url, "KVQUOTE_LOG_LEVEL": "critical"}
     return set(json.loads(subprocess.check_output([sys.executable, "-c", code], env=variables, text=True)))

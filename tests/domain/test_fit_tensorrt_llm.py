@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.domain.cache import IndexerCache, LatentCache
+from service.domain.cache.indexer import IndexerCache
+from service.domain.cache.latent import LatentCache
 from service.domain.errors import NotSupported, ValidationError
 from service.domain.holding import hold
 from service.domain.naming import NamedModel

@@ -1,6 +1,5 @@
 """What the catalog lets measurements be held to."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +17,7 @@ class Held:
 
     def __init__(self, **limits: object) -> None:
         usual: Any = CATALOG.engine("none")
-        self._engine = SimpleNamespace(limits=replace(usual.limits, **limits) if limits else None)
+        self._engine = SimpleNamespace(limits=usual.limits._replace(**limits) if limits else None)
 
     def __getattr__(self, name: str) -> object:
         return getattr(CATALOG, name)

@@ -156,7 +156,7 @@ class Held(Shelf):
     def __init__(self, **limits: object) -> None:
         super().__init__()
         textbook: Any = super().engine("none")
-        self._textbook = replace(textbook, limits=replace(textbook.limits, **limits) if limits else None)
+        self._textbook = replace(textbook, limits=textbook.limits._replace(**limits) if limits else None)
 
     def engine(self, name: str) -> Any:  # type: ignore[override]  # noqa: ANN401  # not kept as the shelf keeps it
         return self._textbook if name == "none" else super().engine(name)

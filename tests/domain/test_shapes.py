@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from service.domain.architecture import Architecture, Module, ModuleKind, Place, Shard
-from service.domain.cache import CacheKind, CacheSpec, RecurrentCache
+from service.domain.cache.base import CacheKind, CacheSpec
+from service.domain.cache.recurrent import RecurrentCache
 from service.domain.catalog import CatalogKind
 from service.domain.errors import UnknownArchitecture, ValidationError
 from service.domain.fit import sequences

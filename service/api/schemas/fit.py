@@ -3,24 +3,26 @@
 from marshmallow import fields
 
 from service.api.schemas.answer_parts import (
-    AnsweredEngine,
-    AnsweredModel,
     AnswerSchema,
-    Calibration,
     bounds,
     change,
-    command,
     flag,
-    gpu,
-    gpus,
     number,
     part,
-    question,
     rows,
     sentences,
-    taken,
     text,
     whole,
+)
+from service.api.schemas.quote_parts import (
+    AnsweredEngine,
+    AnsweredModel,
+    Calibration,
+    command,
+    gpu,
+    gpus,
+    question,
+    taken,
 )
 
 _CONSTRAINTS = "weights, reserve, kv_cache, context_limit, sequence_limit, free_memory, dtype or layout."

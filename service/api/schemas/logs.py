@@ -5,11 +5,12 @@ from typing import Any
 from marshmallow import fields
 
 from service.api import limits
-from service.api.schemas.answer_parts import AnswerSchema, number, part, question, rows, sentences, text, whole
+from service.api.schemas.answer_parts import AnswerSchema, number, part, rows, sentences, text, whole
 from service.api.schemas.closed import Asked
 from service.api.schemas.fields import AskedField, Properties
 from service.api.schemas.fit import FitAnswer
 from service.api.schemas.question import FitQuestion
+from service.api.schemas.quote_parts import question
 from service.domain.errors import Fault
 from service.domain.logs import NAMES
 

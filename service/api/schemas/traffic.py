@@ -2,24 +2,8 @@
 
 from marshmallow import fields
 
-from service.api.schemas.answer_parts import (
-    AnsweredEngine,
-    AnsweredModel,
-    AnswerSchema,
-    bounds,
-    command,
-    flag,
-    gpu,
-    gpus,
-    number,
-    part,
-    question,
-    rows,
-    sentences,
-    taken,
-    text,
-    whole,
-)
+from service.api.schemas.answer_parts import AnswerSchema, bounds, flag, number, part, rows, sentences, text, whole
+from service.api.schemas.quote_parts import AnsweredEngine, AnsweredModel, command, gpu, gpus, question, taken
 
 _BOUND = "memory, compute or communication."
 _UNTOLD = "null without bandwidth and peak, and where drafts yield what the text alone decides."

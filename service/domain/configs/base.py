@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from service.domain.architecture import COMPUTE_TYPES, Architecture, CacheLayers, Module
 from service.domain.configs import blocks
@@ -32,8 +32,7 @@ _CACHE_CHANGING = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Decoder:
+class Decoder(NamedTuple):
     """The sizes nearly every decoder states."""
 
     layers: int

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from service.domain.architecture import CacheLayers, Module, ModuleKind, Place, Shard
-from service.domain.cache import CacheSpec, FullCache, SlidingCache
+from service.domain.cache.base import CacheSpec
+from service.domain.cache.full import FullCache
+from service.domain.cache.sliding import SlidingCache
 
 
-@dataclass(frozen=True, slots=True)
-class Heads:
+class Heads(NamedTuple):
     """Attention shape: query heads, KV heads, elements of a key and of a value."""
 
     query: int

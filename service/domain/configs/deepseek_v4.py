@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from service.domain.architecture import Architecture, CacheLayers, Module, ModuleKind, Shard
-from service.domain.cache import SlidingCache
+from service.domain.cache.sliding import SlidingCache
 from service.domain.configs import blocks, latent_blocks, layer_kinds, moe, prediction_blocks
 from service.domain.configs import deepseek_v4_parts as parts
 from service.domain.configs.base import HIDDEN, Decoder, architecture, frame

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from service.domain.architecture import CacheLayers, Module, ModuleKind, Place, Shard
-from service.domain.cache import LatentCache, Mixer, RecurrentCache
+from service.domain.cache.latent import LatentCache
+from service.domain.cache.recurrent import Mixer, RecurrentCache
 from service.domain.configs import blocks, latent_blocks
 from service.domain.configs.base import Decoder
 from service.domain.configs.blocks import matrix, vector

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from service.domain.architecture import Architecture, Module, ModuleKind
 from service.domain.configs import blocks
@@ -10,8 +10,7 @@ from service.domain.configs.base import Decoder, architecture, decoder, frame
 from service.domain.configs.fields import Fields
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Layer:
+class Layer(NamedTuple):
     """What a family's layer has beside four projections and an MLP.
 
     `head_norms` are norms over one head's width, `wide_norms` over all heads at once; `norms` counts the others, of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from service.domain.architecture import Architecture
@@ -27,7 +26,7 @@ def read(fields: Fields) -> Architecture:
     fields = fields.defaulting(DEFAULTS)
     shape = decoder(fields, tied=True, multi_head=True)
     if fields.flag("multi_query", default=True):
-        shape = replace(shape, heads=replace(shape.heads, kv=1))
+        shape = shape._replace(heads=shape.heads._replace(kv=1))
     return dense.read(
         fields, gpt2.LAYER, shape=shape, width=gpt2.width(fields, shape), extra=(gpt2.table(fields, shape),)
     )

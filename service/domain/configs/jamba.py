@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.domain.architecture import Architecture, CacheLayers, Module
-from service.domain.cache import CacheSpec
+from service.domain.cache.base import CacheSpec
 from service.domain.configs import blocks, moe
 from service.domain.configs.base import Decoder, architecture, decoder, frame, routing, split
 from service.domain.configs.fields import Fields

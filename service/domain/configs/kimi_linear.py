@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from service.domain.architecture import Architecture, CacheLayers, Module, ModuleKind, Place, Shard
@@ -47,7 +46,7 @@ def read(fields: Fields) -> Architecture:
     """
     fields = fields.defaulting(DEFAULTS)
     shape, attention = latent_decoder(fields)
-    shape = replace(shape, tied=False)  # its code ties nothing, whatever the file says
+    shape = shape._replace(tied=False)  # its code ties nothing, whatever the file says
     attending, mixing = _kinds(fields, shape)
     mixer = _mixer(fields)
     made = [

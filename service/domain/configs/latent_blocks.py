@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from service.domain.architecture import CacheLayers, Module, ModuleKind, Shard
-from service.domain.cache import IndexerCache, LatentCache
+from service.domain.cache.indexer import IndexerCache
+from service.domain.cache.latent import LatentCache
 from service.domain.configs import blocks
 from service.domain.configs.base import QUERY_HEADS
 from service.domain.configs.blocks import Heads

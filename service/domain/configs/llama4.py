@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.domain.architecture import Architecture, CacheLayers, Module, ModuleKind
-from service.domain.cache import ChunkedCache
+from service.domain.cache.chunked import ChunkedCache
 from service.domain.configs import blocks, dense, layer_kinds, moe
 from service.domain.configs.base import Decoder, architecture, decoder, frame, routing, split
 from service.domain.configs.encoder_blocks import Tower, area, depth, patches

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from service.domain.architecture import Architecture, CacheLayers, Module
@@ -39,21 +38,21 @@ def read(fields: Fields) -> Architecture:
     """A layer with a window has a sink for each query head; the first layer's MLP is dense."""
     fields = fields.defaulting(DEFAULTS)
     shape = decoder(fields)
-    wide = replace(shape.heads, value_width=fields.integer("v_head_dim"))
+    wide = shape.heads._replace(value_width=fields.integer("v_head_dim"))
     narrow = _sliding_heads(fields, wide)
     sliding, full = split(shape.all_layers, _slides(fields, shape.layers).__getitem__)
     biased = fields.flag("attention_bias", default=False)
     layer = dense.Layer(qkv_bias=biased)
     modules = [
         *frame(shape),
-        *(dense.attention(replace(shape, heads=wide), layer, full) if full else []),
-        *(dense.attention(replace(shape, heads=narrow), layer, sliding) if sliding else []),
+        *(dense.attention(shape._replace(heads=wide), layer, full) if full else []),
+        *(dense.attention(shape._replace(heads=narrow), layer, sliding) if sliding else []),
         *([gpt_oss.sinks(narrow, sliding)] if sliding else []),
         *_mlps(fields, shape),
     ]
     groups = ((wide, None, full), (narrow, fields.integer("sliding_window"), sliding))
     caches = tuple(CacheLayers(blocks.cache(h, w), layers, h.query) for h, w, layers in groups if layers)
-    return architecture(fields, replace(shape, heads=wide), modules, caches)
+    return architecture(fields, shape._replace(heads=wide), modules, caches)
 
 
 def _sliding_heads(fields: Fields, wide: Heads) -> Heads:

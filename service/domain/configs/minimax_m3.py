@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.domain.architecture import Architecture, CacheLayers, Module, ModuleKind, Shard
-from service.domain.cache import FullCache
+from service.domain.cache.full import FullCache
 from service.domain.configs import blocks, dense, latent_blocks, layer_kinds, moe
 from service.domain.configs.base import Decoder, architecture, decoder, frame, routing, split
 from service.domain.configs.fields import Fields

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from service.domain.architecture import Architecture, CacheLayers, Module, ModuleKind, Place, Shard
-from service.domain.cache import CrossCache
+from service.domain.cache.cross import CrossCache
 from service.domain.configs import blocks
 from service.domain.configs.base import Decoder, architecture, decoder, split
 from service.domain.configs.encoder_blocks import Tower, area, depth, patches
@@ -52,7 +51,7 @@ def read(fields: Fields) -> Architecture:
 
 
 def _text(fields: Fields, picture_tokens: int) -> Architecture:
-    shape = replace(decoder(fields), tied=False)
+    shape = decoder(fields)._replace(tied=False)
     crossing, attending = _kinds(fields, shape)
     heads = shape.heads
     picture = CrossCache(heads.kv, heads.key_width, heads.value_width, picture_tokens)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from service.domain.architecture import Architecture, Module
@@ -47,7 +46,7 @@ def read(fields: Fields) -> Architecture:
     kinds = _kinds(fields)
     fields = Fields({**fields.values, "num_hidden_layers": len(kinds)}, fields.pointer, DEFAULTS)
     fields.get("layers_block_type", "layer_types", "hybrid_override_pattern")
-    shape, mixer = replace(decoder(fields), tied=False), _mixer(fields)  # its code ties nothing
+    shape, mixer = decoder(fields)._replace(tied=False), _mixer(fields)  # its code ties nothing
     attending, mixing = layer_kinds.of(kinds, layer_kinds.FULL), layer_kinds.of(kinds, layer_kinds.LINEAR)
     made = [
         *frame(shape, norms=1),

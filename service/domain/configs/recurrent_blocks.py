@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from service.domain.architecture import Module, ModuleKind, Shard
-from service.domain.cache import Mixer, RecurrentCache
+from service.domain.cache.recurrent import Mixer, RecurrentCache
 from service.domain.configs.blocks import matrix, vector
 
 _MIXER, _BIAS, _NORM = ModuleKind.MIXER, ModuleKind.BIAS, ModuleKind.NORM

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from service.domain.architecture import CacheLayers, Module, ModuleKind
-from service.domain.cache import CacheSpec
+from service.domain.cache.base import CacheSpec
 from service.domain.configs import blocks
 from service.domain.configs.blocks import Heads
 from service.domain.configs.fields import Fields

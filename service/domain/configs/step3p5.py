@@ -6,7 +6,6 @@ The files name groups and experts otherwise than most (`num_attention_groups`, `
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from service.domain.architecture import Architecture, CacheLayers, Module, ModuleKind, Shard
@@ -43,9 +42,9 @@ def read(fields: Fields) -> Architecture:
     sliding, full = split(shape.all_layers, lambda index: windows[index] is not None)
     local = _sliding_heads(fields, shape.heads)
     groups = ((shape.heads, full), (local, sliding))
-    made = [*frame(shape), *_mlps(fields, shape), *_predicted(fields, replace(shape, heads=local))]
+    made = [*frame(shape), *_mlps(fields, shape), *_predicted(fields, shape._replace(heads=local))]
     for heads, layers in groups:
-        made += _attention(fields, replace(shape, heads=heads), layers) if layers else []
+        made += _attention(fields, shape._replace(heads=heads), layers) if layers else []
     caches = tuple(
         CacheLayers(blocks.cache(heads, windows[layers[0]]), layers, heads.query) for heads, layers in groups if layers
     )
@@ -61,7 +60,7 @@ def _sliding_heads(fields: Fields, full: Heads) -> Heads:
         kv = other.integer("num_attention_groups", default=kv)
     if query % kv:
         raise fields.refuse("attention_other_setting", f"{query} query heads cannot share {kv} KV heads evenly.")
-    return replace(full, query=query, kv=kv)
+    return full._replace(query=query, kv=kv)
 
 
 def _attention(fields: Fields, shape: Decoder, layers: tuple[int, ...]) -> list[Module]:

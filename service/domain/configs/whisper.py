@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from service.domain.architecture import Architecture, CacheLayers, Module, ModuleKind
-from service.domain.cache import CrossCache
+from service.domain.cache.cross import CrossCache
 from service.domain.configs import audio, blocks
 from service.domain.configs.base import Decoder, architecture
 from service.domain.configs.blocks import Heads

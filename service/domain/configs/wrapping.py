@@ -85,7 +85,7 @@ def _repointed(error: QuoteError, inner: str, outer: str, inherited: tuple[str, 
         below = pointer.removeprefix(inner)
         return outer + below if below.split("/")[1:2] and below.split("/")[1] in inherited else pointer
 
-    return type(error)(*(replace(fault, pointer=moved(fault.pointer)) for fault in error.faults))
+    return type(error)(*(fault._replace(pointer=moved(fault.pointer)) for fault in error.faults))
 
 
 def _tied(fields: Fields, inner: Fields | None, tying: Tying) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -22,8 +21,7 @@ class Accepted(NamedTuple):
         return low, middle, high
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
+class Method(NamedTuple):
     """A way to draft: by the checkpoint's `own` prediction layers, by `one` layer more, or by `none`.
 
     `head_rows` are the tokens that a drafter with a head of its own chooses from; `accepted` is None where that depends
@@ -35,8 +33,7 @@ class Method:
     accepted: Accepted | None
 
 
-@dataclass(frozen=True, slots=True)
-class Speculation:
+class Speculation(NamedTuple):
     """An engine's drafting: `verified_beside` are the tokens that a step verifies beside `speculative_tokens`.
 
     `pass_seconds` is what a pass of the drafter takes beside its layer; `spread` how far all passes may be off.

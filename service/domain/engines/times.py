@@ -80,8 +80,7 @@ class Row(NamedTuple):
 Table = tuple[Row, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
+class Times(NamedTuple):
     """The coefficients of one case; fractions are of listed rates, `score_bytes` None where scores are streamed.
 
     `half_tokens` None stands for `half_ridges` times the tokens from which matrices are bound by work;

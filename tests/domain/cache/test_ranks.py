@@ -4,17 +4,14 @@ from fractions import Fraction
 
 import pytest
 
-from service.domain.cache import (
-    CacheSpec,
-    ChunkedCache,
-    CrossCache,
-    FullCache,
-    IndexerCache,
-    LatentCache,
-    Mixer,
-    RecurrentCache,
-    SlidingCache,
-)
+from service.domain.cache.base import CacheSpec
+from service.domain.cache.chunked import ChunkedCache
+from service.domain.cache.cross import CrossCache
+from service.domain.cache.full import FullCache
+from service.domain.cache.indexer import IndexerCache
+from service.domain.cache.latent import LatentCache
+from service.domain.cache.recurrent import Mixer, RecurrentCache
+from service.domain.cache.sliding import SlidingCache
 from service.domain.precision import CacheFormat
 
 BF16 = CacheFormat("bf16", Fraction(16), 1, Fraction(0))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from service.domain.architecture import Architecture, Module, ModuleKind, Shard
-from service.domain.cache import CacheKind
+from service.domain.cache.base import CacheKind
 from service.domain.configs import read_config
 from tests.domain.configs.published import named
 

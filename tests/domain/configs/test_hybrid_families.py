@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from service.domain.architecture import Architecture, CacheLayers, Module, ModuleKind, Place, Shard
-from service.domain.cache import CacheKind, Mixer, RecurrentCache
+from service.domain.cache.base import CacheKind
+from service.domain.cache.recurrent import Mixer, RecurrentCache
 from service.domain.configs import read_config
 from tests.domain.configs.published import named
 

@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from service.domain.architecture import Architecture, CacheLayers, Module, ModuleKind, Shard
-from service.domain.cache import CacheKind, IndexerCache, LatentCache
+from service.domain.cache.base import CacheKind
+from service.domain.cache.indexer import IndexerCache
+from service.domain.cache.latent import LatentCache
 from service.domain.configs import read_config
 from tests.domain.configs.published import named
 

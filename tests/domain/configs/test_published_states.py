@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.domain.cache import CacheKind
+from service.domain.cache.base import CacheKind
 from service.domain.configs import read_config
 from tests.domain.configs.published import Published, published_models
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from service.domain.cache import CacheKind, FullCache, IndexerCache, LatentCache, RecurrentCache
+from service.domain.cache.base import CacheKind
+from service.domain.cache.full import FullCache
+from service.domain.cache.indexer import IndexerCache
+from service.domain.cache.latent import LatentCache
+from service.domain.cache.recurrent import RecurrentCache
 
 if TYPE_CHECKING:
     from service.domain.engines.llama_cpp.rules import Rules

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from service.domain.cache import CacheKind
+from service.domain.cache.base import CacheKind
 from service.domain.engines.llama_cpp.caches import kept_load
 from service.domain.engines.llama_cpp.compute import Pass, compute_bytes, mask_cells
 from service.domain.engines.llama_cpp.layers import (

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.architecture import ModuleKind, Shard
-from service.domain.cache import LatentCache, RecurrentCache
+from service.domain.cache.latent import LatentCache
+from service.domain.cache.recurrent import RecurrentCache
 from service.domain.engines.llama_cpp.layers import HostWork
 from service.domain.engines.ranks.pool import up
 from service.domain.engines.vllm.shapes import remembered

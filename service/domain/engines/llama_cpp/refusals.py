@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from service.domain.cache import CacheKind, LatentCache
+from service.domain.cache.base import CacheKind
+from service.domain.cache.latent import LatentCache
 from service.domain.engines.llama_cpp.layers import single
 from service.domain.errors import Fault, NotSupported, ValidationError, nearest
 

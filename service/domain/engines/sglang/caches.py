@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from service.domain.cache import CacheKind, FullCache, RecurrentCache
+from service.domain.cache.base import CacheKind
+from service.domain.cache.full import FullCache
+from service.domain.cache.recurrent import RecurrentCache
 from service.domain.units import whole
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from service.domain.cache import CacheKind
+from service.domain.cache.base import CacheKind
 from service.domain.engines.ranks.attention import attention_ranks
 from service.domain.engines.sglang.fraction import Batch, Layout, batch_of, fraction_of
 from service.domain.engines.sglang.vision import reads_media, vision_of

@@ -10,7 +10,9 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
-from service.domain.cache import CacheKind, FullCache, RecurrentCache
+from service.domain.cache.base import CacheKind
+from service.domain.cache.full import FullCache
+from service.domain.cache.recurrent import RecurrentCache
 from service.domain.engines.prediction import drafted_bytes
 from service.domain.engines.ranks.attention import attention_loads, attention_ranks
 from service.domain.engines.ranks.drafts import draft_layers, drafted_cache_bytes

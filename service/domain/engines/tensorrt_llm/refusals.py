@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from service.domain.cache import CacheKind, IndexerCache, LatentCache
+from service.domain.cache.base import CacheKind
+from service.domain.cache.indexer import IndexerCache
+from service.domain.cache.latent import LatentCache
 from service.domain.engines.ranks.drafts import check_draft
 from service.domain.errors import Fault, NotSupported, ValidationError, nearest
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from service.domain.cache import RecurrentCache
+from service.domain.cache.recurrent import RecurrentCache
 from service.domain.engines.vllm.setting import has_latent
 
 if TYPE_CHECKING:

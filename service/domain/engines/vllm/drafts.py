@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from service.domain.architecture import CacheLayers
-from service.domain.cache import RecurrentCache
+from service.domain.cache.recurrent import RecurrentCache
 from service.domain.engines.prediction import predicted_layers
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from service.domain.cache import LatentCache
+from service.domain.cache.latent import LatentCache
 from service.domain.engines.vllm.activations import element_bytes, workspace_bytes
 from service.domain.engines.vllm.attending import FLASHINFER, flashinfer_attends, replays_single_tokens
 from service.domain.engines.vllm.rules import Span

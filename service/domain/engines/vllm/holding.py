@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from service.domain.cache import FullCache
+from service.domain.cache.full import FullCache
 from service.domain.engines.vllm import explain
 from service.domain.engines.vllm.batch import batch_of
 from service.domain.engines.vllm.capacity import hold

@@ -7,20 +7,17 @@ from enum import StrEnum, unique
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from service.domain.cache import (
-    ChunkedCache,
-    CrossCache,
-    IndexerCache,
-    LatentCache,
-    Mixer,
-    RecurrentCache,
-    SlidingCache,
-)
+from service.domain.cache.chunked import ChunkedCache
+from service.domain.cache.cross import CrossCache
+from service.domain.cache.indexer import IndexerCache
+from service.domain.cache.latent import LatentCache
+from service.domain.cache.recurrent import Mixer, RecurrentCache
+from service.domain.cache.sliding import SlidingCache
 from service.domain.units import ceil_div, whole
 
 if TYPE_CHECKING:
     from service.domain.architecture import CacheLayers
-    from service.domain.cache import CacheSpec
+    from service.domain.cache.base import CacheSpec
     from service.domain.precision import CacheFormat
 
 _LOOK_AHEAD = frozenset({Mixer.MAMBA2, Mixer.GATED_DELTA})

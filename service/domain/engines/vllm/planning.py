@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from service.domain.cache import CacheKind
+from service.domain.cache.base import CacheKind
 from service.domain.engines.vllm.drafts import drafted_caches, drafted_layers
 from service.domain.engines.vllm.groups import Flight, Plan, plan
 from service.domain.engines.vllm.loading import Loaded, loaded

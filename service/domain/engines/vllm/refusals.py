@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from service.domain.cache import IndexerCache, LatentCache
+from service.domain.cache.indexer import IndexerCache
+from service.domain.cache.latent import LatentCache
 from service.domain.engines.prediction import predicted_layers
 from service.domain.engines.vllm.drafts import NO_LAYERS, ONE_LAYER, OWN_LAYERS
 from service.domain.engines.vllm.rules import kernel_name

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from service.domain.cache import LatentCache, RecurrentCache
+from service.domain.cache.latent import LatentCache
+from service.domain.cache.recurrent import RecurrentCache
 from service.domain.ledger import UNCORRECTED, Correction
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from service.domain.architecture import ModuleKind, Shard
-from service.domain.cache import LatentCache, RecurrentCache
 from service.domain.cache.base import heads_on_rank
+from service.domain.cache.latent import LatentCache
+from service.domain.cache.recurrent import RecurrentCache
 from service.domain.units import ceil_div
 
 if TYPE_CHECKING:

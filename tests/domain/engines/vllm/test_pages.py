@@ -5,7 +5,9 @@ from fractions import Fraction
 import pytest
 
 from service.domain.architecture import CacheLayers
-from service.domain.cache import IndexerCache, LatentCache, Mixer, RecurrentCache
+from service.domain.cache.indexer import IndexerCache
+from service.domain.cache.latent import LatentCache
+from service.domain.cache.recurrent import Mixer, RecurrentCache
 from service.domain.engines.vllm.pages import PagedLayers, PageRules, Paging, paged_layers, state_bytes, token_bytes
 from service.domain.precision import CacheFormat
 from tests.domain.conftest import Shelf
