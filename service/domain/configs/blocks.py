@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from service.domain.architecture import CacheLayers, Module, ModuleKind, Place, Shard
 from service.domain.cache import CacheSpec, FullCache, SlidingCache
@@ -19,8 +20,9 @@ class Heads:
     value_width: int
 
 
+@lru_cache(maxsize=128)
 def all_layers(count: int) -> tuple[int, ...]:
-    """Every layer's index."""
+    """Every layer's index, one object for all modules and models of so many layers."""
     return tuple(range(count))
 
 
