@@ -82,8 +82,8 @@ COMPUTE_TYPES: Final = {
 class Module:
     """Equal weight tensors of one role, each [rows, columns] (a vector has one column).
 
-    `layers` are the indices that own it (empty outside the layers); `per_layer` how many each owns, of which a token
-    uses `active_per_layer`; `heads` the number of heads that its divided side is made of, where heads decide.
+    `layers` are the indices that own it, ascending (empty outside the layers); `per_layer` how many each owns, of which
+    a token uses `active_per_layer`; `heads` the number of heads that its divided side is made of, where heads decide.
     """
 
     name: str
@@ -120,7 +120,7 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class CacheLayers:
-    """Layers that own the same kind and shape of cache, and the query heads that read it."""
+    """Layers, ascending, that own the same kind and shape of cache, and the query heads that read it."""
 
     spec: CacheSpec
     layers: tuple[int, ...]

@@ -184,7 +184,7 @@ def _listed_layers(listed: _Listed, names: tuple[str, ...]) -> set[int] | None:
     return found
 
 
-@lru_cache(maxsize=8192)
+@lru_cache(maxsize=2048)
 def _matches(patterns: tuple[Pattern, ...], names: tuple[str, ...], layer: int) -> bool:
     return any(
         pattern.matches(f"{beginning}layers.{layer}.{name}")
@@ -194,13 +194,16 @@ def _matches(patterns: tuple[Pattern, ...], names: tuple[str, ...], layer: int) 
     )
 
 
-@lru_cache(maxsize=4096)
 def _begins(name: str, rest: str) -> bool:
     """Whether the listed part is the module or what holds it."""
-    return compiled(_starred(rest)).matches(name) if "*" in rest else f"{name}.".startswith(f"{rest}.")
+    return _matches_stars(name, rest) if "*" in rest else f"{name}.".startswith(f"{rest}.")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=512)
+def _matches_stars(name: str, rest: str) -> bool:
+    return compiled(_starred(rest)).matches(name)
+
+
 def _holds(text: str, name: str) -> bool:
     """Whether a listed name of no layer is part of a module's name: `gate` of `mlp.gate`, never of `gate_proj`."""
     return f".{text}." in f".{name}."

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from service.domain.architecture import ModuleKind
-from service.domain.parallel import ONE_GPU, Layout, stage_layers
+from service.domain.memo import remembered
+from service.domain.parallel import ONE_GPU, Layout, layers_within, stage_layers
 from service.domain.units import ceil_div, whole
-from service.domain.weights import RankWeights, StageShapes, rank_weights, stage_shapes, weights_in
+from service.domain.weights import RankWeights, rank_weights, stage_shapes, weights_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
     from service.domain.architecture import Architecture, CacheLayers
     from service.domain.cache.base import CacheSpec
     from service.domain.model import Model
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 
 _ATTENTION = frozenset({ModuleKind.ATTENTION, ModuleKind.CROSS_ATTENTION, ModuleKind.INDEXER, ModuleKind.MIXER})
+_FORMATS_KEPT: Final = 32
+# What the formats of weights and of caches come to in one layout, stage by stage.
+_Placed: TypeAlias = "dict[WeightFormat | CacheFormat, Any]"
+_Stage = TypeVar("_Stage")
+_Made = TypeVar("_Made", bound="tuple[Any, ...]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +83,10 @@ class CacheTerm:
         return self.growing_bytes * self.spec.tokens_shared(tokens, prefix) if self.growing_bytes else 0
 
 
-@dataclass(frozen=True, slots=True)
-class RankLoad:
+class RankLoad(NamedTuple):
     """The fullest rank of a pipeline stage."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # tuple.index, which nobody asks of a load
     stage: int
     weight_bytes: int
     weights: RankWeights
@@ -138,10 +142,23 @@ def whole_load(model: Model, weights: WeightFormat, cache: CacheFormat) -> RankL
 
 
 def rank_loads(model: Model, weights: WeightFormat, cache: CacheFormat, layout: Layout) -> tuple[RankLoad, ...]:
-    """The fullest rank of each stage, kept in the model's memo: it follows from shapes alone."""
-    key = (weights, cache, layout.tensor, layout.pipeline, layout.expert)
-    loads: tuple[RankLoad, ...] | None = model.memo.get(key)
-    return loads or _remembered(model, key, lambda: _rank_loads(model, weights, cache, layout))
+    """The fullest rank of each stage: it follows from shapes alone, and its two halves are kept in the model's memo.
+
+    They are kept one by one, since most levers change one of them alone: to join them takes less than a place for each
+    pair would.
+    """
+    key = (layout.tensor, layout.pipeline, layout.expert)
+    placed: _Placed = model.memo.get(key) or remembered(model, key, dict)
+    held = placed.get(weights) or _placed_weights(placed, weights, model.architecture, layout)
+    terms = placed.get(cache) or _placed_terms(placed, cache, model.architecture, layout)
+    if len(held) == 1:
+        return (RankLoad(0, 0, held[0].bytes, held[0], terms[0]),)
+    return tuple(
+        [
+            RankLoad(stage * layout.tensor, stage, own.bytes, own, kept)
+            for stage, (own, kept) in enumerate(zip(held, terms, strict=True))
+        ]
+    )
 
 
 class Replicated(NamedTuple):
@@ -162,58 +179,56 @@ def replicated(loads: tuple[RankLoad, ...], one: RankLoad, tensor: int, tokens: 
     return Replicated(max(0, held), max(0, kept))
 
 
-_MEMO_LIMIT = 256
+def _placed_weights(
+    placed: _Placed, weights: WeightFormat, architecture: Architecture, layout: Layout
+) -> tuple[RankWeights, ...]:
+    held = weights_in(weights, stage_shapes(architecture, layout), architecture)
+    return _kept(placed, weights, _shared(held) if len(held) > 1 else held)
 
 
-def _remembered(model: Model, key: Hashable, make: Callable[[], Any]) -> Any:  # noqa: ANN401  # as it was made
-    found = model.memo.get(key)
-    if found is None:
-        found = make()
-        if len(model.memo) >= _MEMO_LIMIT:
-            model.memo.clear()
-        model.memo[key] = found
-    return found
-
-
-def _rank_loads(model: Model, weights: WeightFormat, cache: CacheFormat, layout: Layout) -> tuple[RankLoad, ...]:
-    """Shapes, weights and cache are each remembered by themselves, since most levers change one of them alone."""
-    architecture, tensor, pipeline = model.architecture, layout.tensor, layout.pipeline
-    shapes: tuple[StageShapes, ...] = _remembered(
-        model, ("shapes", tensor, pipeline, layout.expert), lambda: stage_shapes(architecture, layout)
-    )
-    held: tuple[RankWeights, ...] = _remembered(
-        model, (weights, tensor, pipeline, layout.expert), lambda: weights_in(weights, shapes, architecture)
-    )
-    kept: tuple[tuple[CacheTerm, ...], ...] = _remembered(
-        model, (cache, tensor, pipeline), lambda: _stage_terms(architecture, cache, tensor, pipeline)
-    )
-    return tuple(
-        RankLoad(stage * tensor, stage, held[stage].bytes, held[stage], terms) for stage, terms in enumerate(kept)
-    )
-
-
-def _stage_terms(
-    architecture: Architecture, cache: CacheFormat, tensor: int, pipeline: int
+def _placed_terms(
+    placed: _Placed, cache: CacheFormat, architecture: Architecture, layout: Layout
 ) -> tuple[tuple[CacheTerm, ...], ...]:
-    stages = stage_layers(architecture.layers, pipeline)
-    return tuple(_terms(architecture, cache, layers, tensor) for layers in stages)
+    """A stage's terms follow from how many layers of each kind it has."""
+    stages, owned = stage_layers(architecture.layers, layout.pipeline), architecture.caches
+    counts = [tuple([len(layers_within(owners.layers, stage)) for owners in owned]) for stage in stages]
+    made = {each: _terms(owned, cache, each, layout.tensor) for each in set(counts)}
+    return _kept(placed, cache, tuple([made[each] for each in counts]))
 
 
-def _terms(architecture: Architecture, cache: CacheFormat, layers: range, tensor: int) -> tuple[CacheTerm, ...]:
-    terms = []
-    for owners in architecture.caches:
-        own = owners.layers
-        whole_group = bool(own) and min(own) in layers and max(own) in layers
-        count = len(own) if whole_group else sum(map(layers.__contains__, own))
-        if count:
-            terms.append(_term(owners, cache, count, tensor))
-    return tuple(terms)
+def _shared(stages: tuple[_Stage, ...]) -> tuple[_Stage, ...]:
+    """The stages, equal ones as one object."""
+    made: dict[_Stage, _Stage] = {}
+    return tuple([made.setdefault(stage, stage) for stage in stages])
+
+
+def _kept(placed: _Placed, number: WeightFormat | CacheFormat, made: _Made) -> _Made:
+    """What was made, kept for its format: as one object for formats of the same widths."""
+    made = next((kept for kept in tuple(placed.values()) if kept == made), made)
+    if len(placed) >= _FORMATS_KEPT:
+        placed.clear()
+    placed[number] = made
+    return made
+
+
+def _terms(
+    owned: tuple[CacheLayers, ...], cache: CacheFormat, counts: tuple[int, ...], tensor: int
+) -> tuple[CacheTerm, ...]:
+    pairs = zip(owned, counts, strict=True)
+    return tuple([_term(owners, cache, count, tensor) for owners, count in pairs if count])
+
+
+@lru_cache(maxsize=256)
+def _on_rank(spec: CacheSpec, tensor: int) -> CacheSpec:
+    """One for all formats, and for all models with the same heads."""
+    return spec.on_rank(tensor)
 
 
 def _term(owners: CacheLayers, cache: CacheFormat, count: int, tensor: int) -> CacheTerm:
-    spec = owners.spec if tensor == 1 else owners.spec.on_rank(tensor)
+    spec = owners.spec if tensor == 1 else _on_rank(owners.spec, tensor)
     heads = ceil_div(owners.query_heads, tensor)
     readers = count + ceil_div(len(owners.shared_with) * count, len(owners.layers))
+    score, prefill = readers * spec.score_flops(heads), readers * spec.prefill_flops(heads)
     row = whole(count * spec.row_bytes(cache))
     constant = spec.tokens_held(0)
     window = spec.window_tokens
@@ -226,8 +241,8 @@ def _term(owners: CacheLayers, cache: CacheFormat, count: int, tensor: int) -> C
         row_tokens=getattr(spec, "tokens_per_row", 1),
         fixed_bytes=count * spec.fixed_bytes + row * constant,
         readers=readers,
-        score_flops=readers * spec.score_flops(heads),
-        prefill_flops=readers * spec.prefill_flops(heads),
+        score_flops=score,
+        prefill_flops=score if prefill == score else prefill,  # one object where they are equal, as mostly
     )
 
 
@@ -242,7 +257,7 @@ def attention_loads(
     if groups == 1:
         return rank_loads(model, weights, cache, layout)
     key, make = (weights, cache, layout, groups), lambda: _grouped(model, weights, cache, layout, groups)
-    found: tuple[RankLoad, ...] = _remembered(model, key, make)
+    found: tuple[RankLoad, ...] = remembered(model, key, make)
     return found
 
 
@@ -255,8 +270,7 @@ def _grouped(
     own, alike = (rank_weights(only, shapes, where) for where in (fewer, layout))
     loads, kept = (rank_loads(model, weights, cache, where) for where in (layout, fewer))
     return tuple(
-        replace(
-            load,
+        load._replace(
             weights=replace(load.weights, read_bytes=load.weights.read_bytes + here.read_bytes - there.read_bytes),
             terms=each.terms,
         )

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 _ASSUMED_TYPE = "bf16"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Model:
     """A model; `id` and `revision` are None where it came as a config in the question.
 
-    `memo` keeps what is derived from the shapes alone (loads of a layout, bytes of a format), never an answer.
+    `memo` keeps what is derived from the shapes alone (loads of a layout, bytes of a format), never an answer; only
+    `remembered` adds to it.
     """
 
     id: str | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -46,6 +47,11 @@ def stage_layers(layers: int, stages: int) -> tuple[range, ...]:
         sizes[-2 - spare] += 1
     starts = [sum(sizes[:stage]) for stage in range(stages)]
     return tuple(range(start, start + size) for start, size in zip(starts, sizes, strict=True))
+
+
+def layers_within(own: tuple[int, ...], stage: range) -> tuple[int, ...]:
+    """Those of some layers, in ascending order, that stand on a stage; the same object where all of them do."""
+    return own[bisect_left(own, stage.start) : bisect_left(own, stage.stop)]
 
 
 def check_layout(layout: Layout, architecture: Architecture, counted_by: str | None = None) -> None:

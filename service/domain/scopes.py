@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from service.domain.architecture import ModuleKind
 from service.domain.cache.base import CacheKind
 from service.domain.calibration import Scope
+from service.domain.memo import remembered
 
 if TYPE_CHECKING:
     from service.domain.architecture import Architecture
@@ -53,9 +54,7 @@ def layout_name(layout: Layout) -> str:
 
 def _class_of(model: Model) -> str:
     """The class of a model, worked out once."""
-    found: str | None = model.memo.get(_CLASS)
-    if found is None:
-        found = model.memo[_CLASS] = class_of(model.architecture)
+    found: str = remembered(model, _CLASS, lambda: class_of(model.architecture))
     return found
 
 

@@ -6,15 +6,16 @@ rules. Both become one `StoredFormat`, made once for a model and kept in its mem
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from service.domain.architecture import ModuleKind
 from service.domain.errors import Fault, NotSupported
 from service.domain.format_rules import module_formats
 from service.domain.gguf_mix import kept_format, layer_formats, shape_of, tensors_of
+from service.domain.memo import remembered
 from service.domain.precision import NumberFormat, WeightFormat
 from service.domain.published_names import is_linear
 
@@ -27,6 +28,8 @@ _EVERY_KIND: Final = frozenset(ModuleKind)
 _MOST_FALLBACKS: Final = 4
 _MEMO: Final = "stored"
 _PARTS_KEPT: Final = 512
+
+_Layers: TypeAlias = tuple[int, ...] | frozenset[int]
 
 
 class Formats(Protocol):
@@ -44,7 +47,7 @@ class Formats(Protocol):
 class Part:
     """The layers of a module that are in one format."""
 
-    layers: frozenset[int]
+    layers: _Layers
     number: WeightFormat
 
 
@@ -84,9 +87,7 @@ def weights_for(number: NumberFormat, model: Model, catalog: Formats) -> WeightF
     Raises NotSupported for a format that no weights are stored in, ConfigError for lists that cannot be read.
     """
     key = (_MEMO, number, catalog.revision)
-    found: WeightFormat | None = model.memo.get(key)
-    if found is None:
-        found = model.memo[key] = _weights(number, model, catalog)
+    found: WeightFormat = model.memo.get(key) or remembered(model, key, lambda: _weights(number, model, catalog))
     return found
 
 
@@ -109,13 +110,13 @@ def _with_rules(number: WeightFormat, model: Model, catalog: Formats) -> WeightF
         return number
     exactly = _Exact(number, catalog)
     parts = {
-        module: tuple(_part(frozenset(layers), exactly.format(name)) for layers, name in found)
+        module: tuple([_part(_own(module, layers), exactly.format(name)) for layers, name in found])
         for module, found in module_formats(architecture).items()
     }
     for module in architecture.modules:
         name = model.kind_formats.get(module.kind)
         if name is not None and (is_linear(module) or module.kind in {ModuleKind.HEAD, ModuleKind.EMBEDDING}):
-            parts[module] = (_part(_layers(module), exactly.format(name)),)
+            parts[module] = _alone(_layers(module), exactly.format(name))
     return _stored(number, {module: _whole(module, own, number) for module, own in parts.items()})
 
 
@@ -139,8 +140,10 @@ class _Exact:
 
 def _whole(module: Module, parts: tuple[Part, ...], number: WeightFormat) -> tuple[Part, ...]:
     """The parts, with the layers that none of them has in the format's own way."""
-    left = _layers(module).difference(*(part.layers for part in parts))
-    return (*parts, _part(left, number)) if left else parts
+    left = frozenset(_layers(module)).difference(*(part.layers for part in parts))
+    if left:
+        return (*parts, _part(left, number))
+    return parts if len(parts) > 1 else _alone(parts[0].layers, parts[0].number)
 
 
 def _mixed(name: str, mix: Mix, architecture: Architecture, catalog: Formats) -> WeightFormat:
@@ -150,12 +153,11 @@ def _mixed(name: str, mix: Mix, architecture: Architecture, catalog: Formats) ->
     for module in architecture.modules:
         kept = kept_format(module)
         if kept is not None:
-            parts[module] = (_part(_layers(module), _for_all_kinds(kept, catalog)),)
+            parts[module] = _alone(_layers(module), _for_all_kinds(kept, catalog))
             continue
-        parts[module] = tuple(
-            _part(frozenset(layers), _fitting(kind, module.columns, catalog))
-            for kind, layers in layer_formats(mix, tensors_of(architecture, module), shape).items()
-        )
+        found = layer_formats(mix, tensors_of(architecture, module), shape)
+        own = [(_own(module, layers), _fitting(kind, module.columns, catalog)) for kind, layers in found.items()]
+        parts[module] = _alone(*own[0]) if len(own) == 1 else tuple([_part(*each) for each in own])
     return _stored(replace(base, name=name), parts)
 
 
@@ -182,13 +184,25 @@ def _everywhere(number: WeightFormat) -> WeightFormat:
 
 
 @lru_cache(maxsize=_PARTS_KEPT)
-def _part(layers: frozenset[int], number: WeightFormat) -> Part:
+def _part(layers: _Layers, number: WeightFormat) -> Part:
     """One for all modules with the same layers in the same format: a worker keeps thousands of them."""
     return Part(layers, number)
 
 
-def _layers(module: Module) -> frozenset[int]:
-    return frozenset(module.layers or (0,))
+@lru_cache(maxsize=_PARTS_KEPT)
+def _alone(layers: _Layers, number: WeightFormat) -> tuple[Part, ...]:
+    """The same of one part that is all of its module."""
+    return (_part(layers, number),)
+
+
+def _layers(module: Module) -> tuple[int, ...]:
+    return module.layers or (0,)
+
+
+def _own(module: Module, layers: Collection[int]) -> _Layers:
+    """The layers, to be looked up; where they are all of the module's, its own tuple, which takes nothing more."""
+    own = _layers(module)
+    return own if len(layers) == len(own) else frozenset(layers)
 
 
 def _stored(number: WeightFormat, parts: Mapping[Module, tuple[Part, ...]]) -> StoredFormat:

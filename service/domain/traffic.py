@@ -62,6 +62,9 @@ class Traffic:
         self.loads = placed_loads(question) or attention_loads(
             scenario.model, scenario.weights, scenario.cache, scenario.layout, self.ranks.attention
         )
+        if self.ranks.attention == 1 and self.loads == (self.whole,):
+            # What one rank reads is added up once, for it and for the whole model.
+            self.loads = (self.whole,)
         self.alone = self.ranks.alone
         self._sent: dict[tuple[int, int], list[Exchange]] = {}
         self._readings: dict[tuple[int, int], Reading] = {}

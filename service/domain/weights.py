@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.architecture import ModuleKind, Place, Shard
 from service.domain.cache.base import heads_on_rank
-from service.domain.parallel import ONE_GPU, Layout, stage_layers
+from service.domain.parallel import ONE_GPU, Layout, layers_within, stage_layers
 from service.domain.units import ceil_bytes, ceil_div
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _STAGE_ENDS = {Place.FIRST: (True, False), Place.LAST: (False, True), Place.BOTH_ENDS: (True, True)}
 _OUTSIDE = (0,)
+_SHAPES_KEPT = 32
 _UNREAD = frozenset(
     {ModuleKind.EMBEDDING, ModuleKind.POSITION, ModuleKind.VISION, ModuleKind.AUDIO, ModuleKind.ENCODER}
 )
@@ -89,8 +91,9 @@ def rank_weights(architecture: Architecture, number: WeightFormat, layout: Layou
     return weights_in(number, stage_shapes(architecture, layout), architecture)
 
 
+@lru_cache(maxsize=_SHAPES_KEPT)
 def stage_shapes(architecture: Architecture, layout: Layout) -> tuple[StageShapes, ...]:
-    """The same of every format: what many formats of one layout are counted from."""
+    """The same of every format: what many formats of one layout are counted from, within a question or a few."""
     stages = stage_layers(architecture.layers, layout.pipeline)
     return placed_shapes(architecture, layout, stages, (0, len(stages) - 1))
 
@@ -174,8 +177,7 @@ def _visited(part: Part) -> int:
 def _held(module: Module, layers: range, *, first: bool, last: bool) -> tuple[int, ...]:
     """The layers of the module that stand on the stage; one outside the layers is as one in layer 0."""
     if module.place is _LAYERS:
-        own = module.layers
-        return own if own and own[0] in layers and own[-1] in layers else tuple(filter(layers.__contains__, own))
+        return layers_within(module.layers, layers)
     on_first, on_last = _STAGE_ENDS[module.place]
     return _OUTSIDE if (first and on_first) or (last and on_last) else ()
 

@@ -3,7 +3,7 @@
 import pytest
 
 from service.domain.errors import ValidationError
-from service.domain.parallel import Layout, check_layout
+from service.domain.parallel import Layout, check_layout, layers_within
 from tests.domain.conftest import Ask, Shelf
 
 MIXTRAL = "mixtral-8x7b-instruct-v0.1"
@@ -31,3 +31,19 @@ def test_a_shortage_offers_no_ranks_that_the_experts_cannot_be_spread_over(ask_f
     assert sliced["max_sequences"] == spread["max_sequences"] == batch - 1
     assert sliced["shortage"]["nearest_change"] == {"tensor_parallel": 16}
     assert spread["shortage"]["nearest_change"] is None
+
+
+@pytest.mark.parametrize(
+    "own, stage, within",
+    [
+        ((0, 2, 4, 6), range(1, 5), (2, 4)),
+        ((0, 2, 4, 6), range(7), (0, 2, 4, 6)),
+        ((0, 2, 4, 6), range(7, 9), ()),
+        ((), range(7), ()),
+        ((0, 2), range(0), ()),
+    ],
+)
+def test_a_stage_has_those_of_the_layers_that_stand_on_it(
+    own: tuple[int, ...], stage: range, within: tuple[int, ...]
+) -> None:
+    assert layers_within(own, stage) == within

@@ -1,7 +1,6 @@
 """Every model of the catalog that can be read: quoted, its cache by context, its shares under parallelism."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from itertools import chain, pairwise
 from typing import Any
@@ -89,6 +88,16 @@ def bytes_on_all_ranks(architecture: Architecture, tensor: int, pipeline: int) -
 
 def ask(**asked: Any) -> dict[str, Any]:  # noqa: ANN401  # any names of a question
     return fit(resolve(asked, SHELF), SHELF)
+
+
+def test_layers_ascend_in_every_module_and_cache() -> None:
+    def ascend(model: Model) -> bool:
+        architecture = model.architecture
+        return all(
+            list(owned.layers) == sorted(set(owned.layers)) for owned in (*architecture.modules, *architecture.caches)
+        )
+
+    assert not wrong(ascend)
 
 
 def test_an_entry_that_cannot_be_read_says_what_it_waits_for() -> None:
@@ -284,7 +293,7 @@ def test_a_stage_without_any_cache_whose_weights_do_not_fit_holds_nothing() -> N
     budget = Budget(80_000_000_000, 0, 0, 0, None)
 
     assert sequences((full, bare), budget, 4096, 0) == sequences((full,), budget, 4096, 0) > 0
-    assert sequences((full, replace(bare, weight_bytes=1 << 50)), budget, 4096, 0) == 0
+    assert sequences((full, bare._replace(weight_bytes=1 << 50)), budget, 4096, 0) == 0
 
 
 def test_a_count_that_a_model_cannot_be_split_over_is_refused_with_those_that_work() -> None:

@@ -44,7 +44,7 @@ class Decoder(NamedTuple):
     @property
     def all_layers(self) -> tuple[int, ...]:
         """Every layer's index."""
-        return tuple(range(self.layers))
+        return blocks.all_layers(self.layers)
 
 
 def decoder(fields: Fields, *, tied: bool = False, head_dim: int | None = None, multi_head: bool = False) -> Decoder:

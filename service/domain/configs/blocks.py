@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from service.domain.architecture import CacheLayers, Module, ModuleKind, Place, Shard
@@ -20,8 +21,9 @@ class Heads(NamedTuple):
     value_width: int
 
 
+@lru_cache(maxsize=128)
 def all_layers(count: int) -> tuple[int, ...]:
-    """Every layer's index."""
+    """Every layer's index, one object for all modules and models of so many layers."""
     return tuple(range(count))
 
 

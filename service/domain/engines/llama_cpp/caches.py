@@ -22,7 +22,7 @@ def kept_load(load: RankLoad, rules: Rules, *, windows: bool) -> RankLoad:
     """The load with every cache as the build keeps it."""
     kept = [_kept(term, rules, windows=windows) for term in load.terms]
     vectors = [term for term in load.terms if isinstance(term.spec, LatentCache)]
-    return replace(load, terms=tuple(_indexed(term, vectors[0]) if vectors else term for term in kept))
+    return load._replace(terms=tuple(_indexed(term, vectors[0]) if vectors else term for term in kept))
 
 
 def _kept(term: CacheTerm, rules: Rules, *, windows: bool) -> CacheTerm:

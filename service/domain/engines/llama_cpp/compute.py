@@ -13,7 +13,7 @@ from service.domain.cache.latent import LatentCache
 from service.domain.cache.recurrent import RecurrentCache
 from service.domain.engines.llama_cpp.layers import HostWork
 from service.domain.engines.ranks.pool import up
-from service.domain.engines.vllm.shapes import remembered
+from service.domain.memo import remembered
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

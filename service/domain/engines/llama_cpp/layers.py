@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.architecture import ModuleKind, Place, Shard
 from service.domain.engines.llama_cpp.tensors import HostedModules, hosted_modules
-from service.domain.engines.vllm.shapes import remembered
 from service.domain.loads import whole_load
+from service.domain.memo import remembered
 from service.domain.parallel import ONE_GPU
 from service.domain.units import whole
 from service.domain.weights import placed_weights
@@ -97,7 +97,7 @@ def _timed(model: Model, weights: WeightFormat, cache: CacheFormat, where: Place
     last = -1 if where.output is None else where.output
     held = placed_weights(model.architecture, weights, ONE_GPU, stages, (first, last))
     loads = _loads(model, weights, cache, where)
-    return tuple(replace(load, weights=own) for load, own in zip(loads, held, strict=True))
+    return tuple(load._replace(weights=own) for load, own in zip(loads, held, strict=True))
 
 
 def device_loads(setting: Setting, where: Placement) -> tuple[RankLoad, ...]:
@@ -109,7 +109,7 @@ def device_loads(setting: Setting, where: Placement) -> tuple[RankLoad, ...]:
     loads: tuple[RankLoad, ...] = remembered(model, key, lambda: _loads(model, weights, cache, where, hosted))
     if scenario.weight_bytes is None and scenario.parameters is None:
         return loads
-    return tuple(replace(load, weight_bytes=setting.scaled(load.weight_bytes)) for load in loads)
+    return tuple(load._replace(weight_bytes=setting.scaled(load.weight_bytes)) for load in loads)
 
 
 def has_experts(setting: Setting, layers: frozenset[int]) -> bool:
@@ -140,7 +140,7 @@ def _loads(
             for owned, kept in zip(architecture.caches, load.terms, strict=True)
         )
         terms = tuple(part for part in parts if part.layers)
-        loads.append(replace(load, index=device, stage=device, weight_bytes=size, terms=terms))
+        loads.append(load._replace(index=device, stage=device, weight_bytes=size, terms=terms))
     return tuple(loads)
 
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from service.domain.architecture import ModuleKind
 from service.domain.engines.llama_cpp.tensor_patterns import Names, PatternError, read_pattern
-from service.domain.engines.vllm.shapes import remembered
 from service.domain.errors import Fault, NotSupported
+from service.domain.memo import remembered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

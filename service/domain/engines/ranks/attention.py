@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from service.domain.architecture import ModuleKind
-from service.domain.engines.vllm.shapes import remembered
 from service.domain.loads import rank_loads
+from service.domain.memo import remembered
 from service.domain.units import ceil_div
 from service.domain.weights import rank_weights
 
@@ -38,7 +38,7 @@ def attention_loads(setting: Setting, attention_ranks: int) -> tuple[RankLoad, .
     caches = rank_loads(scenario.model, scenario.weights, scenario.cache, fewer)
     own, alike = _both(scenario.model, scenario.weights, scenario.layout, fewer)
     return tuple(
-        replace(load, weight_bytes=ceil_div(load.weight_bytes * here, there), terms=kept.terms)
+        load._replace(weight_bytes=ceil_div(load.weight_bytes * here, there), terms=kept.terms)
         for load, kept, here, there in zip(loads, caches, own, alike, strict=True)
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from service.domain.architecture import ModuleKind, Shard
 from service.domain.engines.ranks.pool import up
-from service.domain.engines.vllm.shapes import remembered
+from service.domain.memo import remembered
 from service.domain.parallel import stage_layers
 from service.domain.units import ceil_div, whole
 

@@ -36,7 +36,7 @@ def kept_load(
     terms = [_kept(term, rules, cache, windows=windows, indexed=indexed) for term in load.terms]
     if architecture.model_type in rules.constants.unshared:
         terms = _unshared(terms, architecture)
-    return replace(load, terms=tuple(terms))
+    return load._replace(terms=tuple(terms))
 
 
 def _unshared(terms: list[CacheTerm], architecture: Architecture) -> list[CacheTerm]:

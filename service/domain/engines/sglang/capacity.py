@@ -5,7 +5,6 @@ pool = free after loading - free before loading x (1 - share) - what encoders ar
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -69,10 +68,10 @@ def _loads(setting: Setting, rules: Rules) -> tuple[RankLoad, ...]:
     extras = [size + _tables(setting, rules) for size in padded]
     architecture = scenario.model.architecture
     kept = [kept_load(load, architecture, rules, scenario.cache, windows=windows) for load in loads]
-    kept = [replace(load, weight_bytes=load.weight_bytes + extras[load.stage]) for load in kept]
+    kept = [load._replace(weight_bytes=load.weight_bytes + extras[load.stage]) for load in kept]
     if rules.drafter.weights and draft_layers(setting, rules.constants.drafts):
         extra = drafted_bytes(scenario.model.architecture, scenario.weights, scenario.layout.tensor)
-        kept[-1] = replace(kept[-1], weight_bytes=kept[-1].weight_bytes + extra)
+        kept[-1] = kept[-1]._replace(weight_bytes=kept[-1].weight_bytes + extra)
     return tuple(kept)
 
 

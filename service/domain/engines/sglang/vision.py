@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from service.domain.architecture import ModuleKind
-from service.domain.engines.vllm.shapes import remembered
+from service.domain.memo import remembered
 
 if TYPE_CHECKING:
     from service.domain.architecture import Architecture

@@ -71,7 +71,7 @@ def keeps_windows(setting: Setting) -> bool:
 
 def kept_load(load: RankLoad, rules: Rules, *, windows: bool) -> RankLoad:
     """The load with windows only where they have pools, states in the release's type."""
-    return replace(load, terms=tuple(_kept(term, rules, windows=windows) for term in load.terms))
+    return load._replace(terms=tuple(_kept(term, rules, windows=windows) for term in load.terms))
 
 
 def _kept(term: CacheTerm, rules: Rules, *, windows: bool) -> CacheTerm:
@@ -98,7 +98,7 @@ def _loads(setting: Setting, rules: Rules) -> list[RankLoad]:
     kept = [kept_load(load, rules, windows=keeps_windows(setting)) for load in loads]
     if draft_layers(setting, rules.constants.drafts):
         extra = drafted_bytes(scenario.model.architecture, scenario.weights, scenario.layout.tensor)
-        kept[-1] = replace(kept[-1], weight_bytes=kept[-1].weight_bytes + extra)
+        kept[-1] = kept[-1]._replace(weight_bytes=kept[-1].weight_bytes + extra)
     return kept
 
 

@@ -73,7 +73,7 @@ class VllmHolding(Holding):
             replace(term, spec=_whole(term.spec), window_tokens=None) if term.kind in _KEPT_WHOLE else term
             for term in load.terms
         )
-        return replace(load, terms=terms)
+        return load._replace(terms=terms)
 
     def fits(self, sequences: int, context_tokens: int) -> bool:
         """Whether the pool has the blocks of so many requests."""

@@ -10,8 +10,8 @@ from service.domain.engines.vllm.groups import Flight, Plan, plan
 from service.domain.engines.vllm.loading import Loaded, loaded
 from service.domain.engines.vllm.pages import PageRules, paged_layers
 from service.domain.engines.vllm.rules import at_capability
-from service.domain.engines.vllm.shapes import remembered
 from service.domain.errors import Fault, NotSupported
+from service.domain.memo import remembered
 from service.domain.parallel import stage_layers
 from service.domain.units import ceil_div
 from service.domain.weights import whole_model

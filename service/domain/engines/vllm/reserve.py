@@ -15,7 +15,8 @@ from service.domain.engines.vllm.graphs import graphs_of
 from service.domain.engines.vllm.pages import unpaged_state_bytes
 from service.domain.engines.vllm.rules import NOTHING, NOTHING_BESIDE, Beside, Shares, Span
 from service.domain.engines.vllm.setting import has_latent, has_states
-from service.domain.engines.vllm.shapes import remembered, tower_of
+from service.domain.engines.vllm.shapes import tower_of
+from service.domain.memo import remembered
 from service.domain.units import ceil_div, whole
 
 if TYPE_CHECKING:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.architecture import ModuleKind, Shard
 from service.domain.cache.base import heads_on_rank
 from service.domain.cache.latent import LatentCache
 from service.domain.cache.recurrent import RecurrentCache
+from service.domain.memo import remembered
 from service.domain.units import ceil_div
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
-
     from service.domain.architecture import Architecture, Module
     from service.domain.model import Model
     from service.domain.parallel import Layout
 
-_MEMO_LIMIT = 512
 _HELD = frozenset(
     {ModuleKind.MLP, ModuleKind.SHARED_EXPERT, ModuleKind.MIXER, ModuleKind.ATTENTION, ModuleKind.CROSS_ATTENTION}
 )
@@ -47,18 +45,6 @@ class Tower(NamedTuple):
 
     hidden: int
     inner: int
-
-
-def remembered(model: Model, key: Hashable, make: Callable[[], Any]) -> Any:  # noqa: ANN401  # as it was made
-    """What was worked out of the model's shapes under that key, or is now; never more than a bounded number."""
-    memo = model.memo
-    found = memo.get(key)
-    if found is None:
-        found = make()
-        if len(memo) >= _MEMO_LIMIT:
-            memo.clear()
-        memo[key] = found
-    return found
 
 
 def widths(architecture: Architecture, layout: Layout) -> Widths:

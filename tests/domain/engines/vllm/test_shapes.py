@@ -1,23 +1,11 @@
-"""What of a model's shapes is remembered."""
+"""What of a model's shapes the engine's memory follows from."""
 
 import pytest
 
 from service.domain.configs import read_config
-from service.domain.engines.vllm.shapes import remembered, rotary_elements, tower, widths
+from service.domain.engines.vllm.shapes import rotary_elements, tower, widths
 from service.domain.parallel import Layout
 from tests.domain.conftest import Shelf
-
-
-def test_what_is_remembered_is_made_once(shelf: Shelf) -> None:
-    model, made = shelf.model("opt-125m"), iter(range(2))
-    assert [remembered(model, "test-once", lambda: next(made)) for _ in range(2)] == [0, 0]
-
-
-def test_what_is_remembered_is_bounded(shelf: Shelf) -> None:
-    model = shelf.model("opt-125m")
-    for number in range(1200):
-        remembered(model, ("test-many", number), lambda: "kept")
-    assert len(model.memo) <= 512
 
 
 def test_an_expert_has_widths_of_its_own_and_a_rank_its_share(shelf: Shelf) -> None:

@@ -1,0 +1,47 @@
+"""What is worked out of a model's shapes once, and kept with the model while it is among the newest of the process."""
+
+from __future__ import annotations
+
+from collections import deque
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final
+from weakref import ref
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from service.domain.model import Model
+
+KEPT: Final = 8192
+"""Entries of all models together; two thousand different questions over the whole catalog need about half as many."""
+
+# The order in which they were made. A model that was replaced is not kept alive by it.
+_made: deque[ref[Model]] = deque()
+_making = Lock()
+
+
+def remembered(model: Model, key: Hashable, make: Callable[[], Any]) -> Any:  # noqa: ANN401  # as it was made
+    """What was worked out of the model's shapes under that key, or is now; the oldest goes beyond a bounded number."""
+    found = model.memo.get(key)
+    if found is None:
+        found = make()
+        with _making:
+            _keep(model, key, found)
+    return found
+
+
+def _keep(model: Model, key: Hashable, found: object) -> None:
+    # The model of a question's own config goes with its question.
+    if model.id is not None and key not in model.memo:
+        _made.append(ref(model))
+    model.memo[key] = found
+    if len(_made) > KEPT:
+        _drop_first(_made.popleft()())
+    elif len(model.memo) > KEPT:
+        _drop_first(model)
+
+
+def _drop_first(model: Model | None) -> None:
+    """A memo has its entries in the order in which they were made; that of a model that is gone went with it."""
+    if model is not None:
+        model.memo.pop(next(iter(model.memo), None), None)
