@@ -12,6 +12,7 @@ from sqlalchemy import Engine
 
 from service.api.services import Keeper
 from service.domain.errors import CatalogUnavailable
+from service.storage.learning_news import has_news
 
 _logger: Final = logging.getLogger(__name__)
 _COMMAND: Final = (sys.executable, "-m", "service.cli", "measurements", "learn")
@@ -59,9 +60,6 @@ class LearningTimer:
 
     def run_once(self) -> bool:
         """Learn, where there is something to learn from; whether there was."""
-        # What learns is imported where there may be something to learn from, not when each worker starts.
-        from service.storage.learning import has_news  # noqa: PLC0415
-
         try:
             catalog = self._keeper.current()
         except CatalogUnavailable:

@@ -15,7 +15,7 @@ LATER: Final = (
     "service.domain.log_answer",
     "service.domain.logs.reader",
     "service.domain.traffic_quote",
-    "service.storage.learning",
+    "service.learning_timer",
 )
 
 

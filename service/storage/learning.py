@@ -22,8 +22,9 @@ from service.domain.calibration import Scope
 from service.domain.learning import RULES
 from service.domain.observations import Found, Memo, observe
 from service.storage.canonical import compact_json
-from service.storage.database import hold, reading, writing
+from service.storage.database import hold, writing
 from service.storage.learned_values import LEARNER_LOCK, write_revision
+from service.storage.learning_news import LEARNING_STATE_NOW
 from service.storage.measurement_tables import (
     ACCURACY_SCORE,
     LEARNING_QUEUE,
@@ -44,12 +45,6 @@ SAMPLES_KEPT: Final = 8
 CELLS_KEPT: Final = 64
 """Of each probe, those it measured in last: what one probe invents must not fill the store."""
 
-# As text, for what every worker asks now and then: see `newest_revisions`.
-_WAITING: Final = (
-    "SELECT (SELECT max(seq) FROM measurement), (SELECT min(catalog_revision) FROM learning_sample),"
-    " (SELECT min(seq) FROM learning_queue), (SELECT min(id) FROM trust_decision WHERE done_seq < last_seq)"
-)
-_STATE: Final = "SELECT seq, taken, learned, rules FROM learning_state WHERE id = 1"
 _ROWS_AT_ONCE: Final = 500
 _SECONDS: Final = 20.0
 _ACCEPTED: Final = "accepted"
@@ -103,20 +98,6 @@ def learn_some(database: Engine, snapshot: Snapshot, seconds: float = _SECONDS) 
     return Lesson(rows, samples, revision, done)
 
 
-def has_news(database: Engine, snapshot: Snapshot) -> bool:
-    """Whether a run would find something to do: looked up by keys, however many rows there are."""
-    with reading(database) as connection:
-        newest, oldest, queued, unsettled = connection.exec_driver_sql(_WAITING).one()
-        state = connection.exec_driver_sql(_STATE).first()
-    return (
-        (newest or 0) > (0 if state is None else state.seq)
-        or (state is not None and (state.taken != state.learned or state.rules != RULES))
-        or (oldest is not None and oldest < snapshot.compared_revision())
-        or queued is not None
-        or unsettled is not None
-    )
-
-
 def _reach(database: Engine) -> int:
     """The last row below which none is still being written: uploads that were numbered earlier may commit later."""
     with writing(database) as connection:
@@ -141,7 +122,7 @@ def _in_turn(take: Any, snapshot: Snapshot, batch: _Batch) -> _Taken:  # noqa: A
 
 
 def _state(connection: Connection) -> _State:
-    found = connection.exec_driver_sql(_STATE).first()
+    found = connection.exec_driver_sql(LEARNING_STATE_NOW).first()
     if found is not None:
         return _State(found.seq, found.taken, found.rules)
     connection.execute(insert(LEARNING_STATE).values(id=1, seq=0, taken=0, learned=0, rules=RULES))

@@ -15,7 +15,7 @@ from service.api.services import services_of
 from service.domain.trust import Decision, Sender
 from service.storage import trust_decisions
 from service.storage.database import make_engine, writing
-from service.storage.learning import has_news
+from service.storage.learning_news import has_news
 from service.storage.measurement_tables import LEARNING_SAMPLE
 from service.storage.tables import API_TOKEN, AUDIT_EVENT
 from tests.api.desk import bearer

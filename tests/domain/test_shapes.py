@@ -92,10 +92,9 @@ def ask(**asked: Any) -> dict[str, Any]:  # noqa: ANN401  # any names of a quest
 
 def test_layers_ascend_in_every_module_and_cache() -> None:
     def ascend(model: Model) -> bool:
-        architecture = model.architecture
-        return all(
-            list(owned.layers) == sorted(set(owned.layers)) for owned in (*architecture.modules, *architecture.caches)
-        )
+        owned = [module.layers for module in model.architecture.modules]
+        owned += [caches.layers for caches in model.architecture.caches]
+        return all(list(layers) == sorted(set(layers)) for layers in owned)
 
     assert not wrong(ascend)
 
