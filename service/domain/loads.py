@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
 _ATTENTION = frozenset({ModuleKind.ATTENTION, ModuleKind.CROSS_ATTENTION, ModuleKind.INDEXER, ModuleKind.MIXER})
 _FORMATS_KEPT: Final = 32
+_WHOLE: Final = (ONE_GPU.tensor, ONE_GPU.pipeline, ONE_GPU.expert)
 # What the formats of weights and of caches come to in one layout, stage by stage.
 _Placed: TypeAlias = "dict[WeightFormat | CacheFormat, Any]"
+_Held: TypeAlias = tuple[RankWeights, ...]
 _Stage = TypeVar("_Stage")
 _Made = TypeVar("_Made", bound="tuple[Any, ...]")
 
@@ -141,6 +143,13 @@ def whole_load(model: Model, weights: WeightFormat, cache: CacheFormat) -> RankL
     return rank_loads(model, weights, cache, ONE_GPU)[0]
 
 
+def whole_weights(model: Model, weights: WeightFormat) -> RankWeights:
+    """The weights of that load, where nothing is asked of its cache."""
+    placed: _Placed = model.memo.get(_WHOLE) or remembered(model, _WHOLE, dict)
+    held: _Held = placed.get(weights) or _placed_weights(placed, weights, model.architecture, ONE_GPU)
+    return held[0]
+
+
 def rank_loads(model: Model, weights: WeightFormat, cache: CacheFormat, layout: Layout) -> tuple[RankLoad, ...]:
     """The fullest rank of each stage: it follows from shapes alone, and its two halves are kept in the model's memo.
 
@@ -149,7 +158,7 @@ def rank_loads(model: Model, weights: WeightFormat, cache: CacheFormat, layout: 
     """
     key = (layout.tensor, layout.pipeline, layout.expert)
     placed: _Placed = model.memo.get(key) or remembered(model, key, dict)
-    held = placed.get(weights) or _placed_weights(placed, weights, model.architecture, layout)
+    held: _Held = placed.get(weights) or _placed_weights(placed, weights, model.architecture, layout)
     terms = placed.get(cache) or _placed_terms(placed, cache, model.architecture, layout)
     if len(held) == 1:
         return (RankLoad(0, 0, held[0].bytes, held[0], terms[0]),)
@@ -179,9 +188,7 @@ def replicated(loads: tuple[RankLoad, ...], one: RankLoad, tensor: int, tokens: 
     return Replicated(max(0, held), max(0, kept))
 
 
-def _placed_weights(
-    placed: _Placed, weights: WeightFormat, architecture: Architecture, layout: Layout
-) -> tuple[RankWeights, ...]:
+def _placed_weights(placed: _Placed, weights: WeightFormat, architecture: Architecture, layout: Layout) -> _Held:
     held = weights_in(weights, stage_shapes(architecture, layout), architecture)
     return _kept(placed, weights, _shared(held) if len(held) > 1 else held)
 
