@@ -9,7 +9,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
-from service.domain.loads import RankLoad, rank_loads, scaled, whole_load
+from service.domain.loads import RankLoad, rank_loads, scaled, whole_weights
 from service.domain.units import MAX_EXACT_INTEGER, ceil_bytes, ceil_div
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def loads_of(
     loads = rank_loads(scenario.model, weights, cache, scenario.layout)
     if scenario.weight_bytes is None and scenario.parameters is None:
         return loads
-    own = whole_load(scenario.model, weights, cache).weight_bytes
+    own = whole_weights(scenario.model, weights).bytes
     return scaled(loads, whole_weight_bytes(scenario, weights), own)
 
 
@@ -94,7 +94,7 @@ def whole_weight_bytes(scenario: Scenario, weights: WeightFormat | None = None) 
     if scenario.weight_bytes is not None:
         return scenario.weight_bytes
     number = weights or scenario.weights
-    held = whole_load(scenario.model, number, scenario.cache).weight_bytes
+    held = whole_weights(scenario.model, number).bytes
     if scenario.parameters is None:
         return held
     if number.uniform_bits is not None:

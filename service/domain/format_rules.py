@@ -196,12 +196,12 @@ def _matches(patterns: tuple[Pattern, ...], names: tuple[str, ...], layer: int) 
 
 def _begins(name: str, rest: str) -> bool:
     """Whether the listed part is the module or what holds it."""
-    return _matches_stars(name, rest) if "*" in rest else f"{name}.".startswith(f"{rest}.")
+    return _with_stars(rest).matches(name) if "*" in rest else f"{name}.".startswith(f"{rest}.")
 
 
 @lru_cache(maxsize=512)
-def _matches_stars(name: str, rest: str) -> bool:
-    return compiled(_starred(rest)).matches(name)
+def _with_stars(rest: str) -> Pattern:
+    return compiled(_starred(rest))
 
 
 def _holds(text: str, name: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from service.domain.architecture import ModuleKind
 from service.domain.memo import remembered
@@ -13,6 +13,8 @@ from service.domain.units import ceil_div, whole
 from service.domain.weights import RankWeights, rank_weights, stage_shapes, weights_in
 
 if TYPE_CHECKING:
+    from collections.abc import Hashable
+
     from service.domain.architecture import Architecture, CacheLayers
     from service.domain.cache.base import CacheSpec
     from service.domain.model import Model
@@ -21,10 +23,9 @@ if TYPE_CHECKING:
 
 _ATTENTION = frozenset({ModuleKind.ATTENTION, ModuleKind.CROSS_ATTENTION, ModuleKind.INDEXER, ModuleKind.MIXER})
 _FORMATS_KEPT: Final = 32
-# What the formats of weights and of caches come to in one layout, stage by stage.
+_WHOLE: Final = (ONE_GPU.tensor, ONE_GPU.pipeline, ONE_GPU.expert)
+# What formats come to in one layout, RankWeights or terms: by themselves for one stage, else a tuple with one a stage.
 _Placed: TypeAlias = "dict[WeightFormat | CacheFormat, Any]"
-_Stage = TypeVar("_Stage")
-_Made = TypeVar("_Made", bound="tuple[Any, ...]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,13 @@ def whole_load(model: Model, weights: WeightFormat, cache: CacheFormat) -> RankL
     return rank_loads(model, weights, cache, ONE_GPU)[0]
 
 
+def whole_weights(model: Model, weights: WeightFormat) -> RankWeights:
+    """The weights of that load, where nothing is asked of its cache."""
+    placed: _Placed = model.memo.get(_WHOLE) or remembered(model, _WHOLE, dict)
+    held: RankWeights = placed.get(weights) or _placed_weights(placed, weights, model.architecture, ONE_GPU)
+    return held
+
+
 def rank_loads(model: Model, weights: WeightFormat, cache: CacheFormat, layout: Layout) -> tuple[RankLoad, ...]:
     """The fullest rank of each stage: it follows from shapes alone, and its two halves are kept in the model's memo.
 
@@ -148,11 +156,11 @@ def rank_loads(model: Model, weights: WeightFormat, cache: CacheFormat, layout: 
     pair would.
     """
     key = (layout.tensor, layout.pipeline, layout.expert)
-    placed: _Placed = model.memo.get(key) or remembered(model, key, dict)
+    placed: _Placed = model.memo.get(key) or remembered(model, _same(key), dict)
     held = placed.get(weights) or _placed_weights(placed, weights, model.architecture, layout)
     terms = placed.get(cache) or _placed_terms(placed, cache, model.architecture, layout)
-    if len(held) == 1:
-        return (RankLoad(0, 0, held[0].bytes, held[0], terms[0]),)
+    if layout.pipeline == 1:
+        return (RankLoad(0, 0, held.bytes, held, terms),)
     return tuple(
         [
             RankLoad(stage * layout.tensor, stage, own.bytes, own, kept)
@@ -179,30 +187,34 @@ def replicated(loads: tuple[RankLoad, ...], one: RankLoad, tensor: int, tokens: 
     return Replicated(max(0, held), max(0, kept))
 
 
-def _placed_weights(
-    placed: _Placed, weights: WeightFormat, architecture: Architecture, layout: Layout
-) -> tuple[RankWeights, ...]:
+@lru_cache(maxsize=256)
+def _same(key: tuple[int, int, bool]) -> tuple[int, int, bool]:
+    """One key for all models in the same layout."""
+    return key
+
+
+def _placed_weights(placed: _Placed, weights: WeightFormat, architecture: Architecture, layout: Layout) -> Any:  # noqa: ANN401  # see _Placed
     held = weights_in(weights, stage_shapes(architecture, layout), architecture)
-    return _kept(placed, weights, _shared(held) if len(held) > 1 else held)
+    return _kept(placed, weights, _single(held))
 
 
-def _placed_terms(
-    placed: _Placed, cache: CacheFormat, architecture: Architecture, layout: Layout
-) -> tuple[tuple[CacheTerm, ...], ...]:
+def _placed_terms(placed: _Placed, cache: CacheFormat, architecture: Architecture, layout: Layout) -> Any:  # noqa: ANN401  # see _Placed
     """A stage's terms follow from how many layers of each kind it has."""
     stages, owned = stage_layers(architecture.layers, layout.pipeline), architecture.caches
     counts = [tuple([len(layers_within(owners.layers, stage)) for owners in owned]) for stage in stages]
     made = {each: _terms(owned, cache, each, layout.tensor) for each in set(counts)}
-    return _kept(placed, cache, tuple([made[each] for each in counts]))
+    return _kept(placed, cache, _single(tuple([made[each] for each in counts])))
 
 
-def _shared(stages: tuple[_Stage, ...]) -> tuple[_Stage, ...]:
-    """The stages, equal ones as one object."""
-    made: dict[_Stage, _Stage] = {}
+def _single(stages: tuple[Hashable, ...]) -> Hashable:
+    """The only stage by itself; of several, equal ones as one object."""
+    if len(stages) == 1:
+        return stages[0]
+    made: dict[Hashable, Hashable] = {}
     return tuple([made.setdefault(stage, stage) for stage in stages])
 
 
-def _kept(placed: _Placed, number: WeightFormat | CacheFormat, made: _Made) -> _Made:
+def _kept(placed: _Placed, number: WeightFormat | CacheFormat, made: Hashable) -> Hashable:
     """What was made, kept for its format: as one object for formats of the same widths."""
     made = next((kept for kept in tuple(placed.values()) if kept == made), made)
     if len(placed) >= _FORMATS_KEPT:
@@ -218,7 +230,7 @@ def _terms(
     return tuple([_term(owners, cache, count, tensor) for owners, count in pairs if count])
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=512)
 def _on_rank(spec: CacheSpec, tensor: int) -> CacheSpec:
     """One for all formats, and for all models with the same heads."""
     return spec.on_rank(tensor)

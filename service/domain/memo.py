@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from service.domain.model import Model
 
-KEPT: Final = 8192
+KEPT: Final = 4096
 """Entries of all models together; two thousand different questions over the whole catalog need about half as many."""
 
 # The order in which they were made. A model that was replaced is not kept alive by it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.fit import whole_weight_bytes
-from service.domain.loads import whole_load
+from service.domain.loads import whole_weights
 from service.domain.units import exact, whole
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class StepWeights(NamedTuple):
 
 def step_weights(scenario: Scenario) -> StepWeights:
     """Read them off the model, or take all of what the question set: then no embedding is taken off (design 4.3)."""
-    held = whole_load(scenario.model, scenario.weights, scenario.cache).weights
+    held = whole_weights(scenario.model, scenario.weights)
     architecture = scenario.model.architecture
     if scenario.weight_bytes is None and scenario.parameters is None:
         work = held.read_parameters + held.expert_parameters

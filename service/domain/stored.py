@@ -83,9 +83,12 @@ class StoredFormat(WeightFormat):
 def weights_for(number: NumberFormat, model: Model, catalog: Formats) -> WeightFormat:
     """The model's weights in a format: as the file type's rules, the checkpoint's own lists or its file say.
 
-    Lists and file count only while `number` is the checkpoint's own format. Kept in the model's memo for the revision.
+    Lists and file count only while `number` is the checkpoint's own format. What rules, lists and file make is kept in
+    the model's memo for the revision.
     Raises NotSupported for a format that no weights are stored in, ConfigError for lists that cannot be read.
     """
+    if number.weight is not None and number.mix is None and number.name != model.checkpoint_format:
+        return number.weight
     key = (_MEMO, number, catalog.revision)
     found: WeightFormat = model.memo.get(key) or remembered(model, key, lambda: _weights(number, model, catalog))
     return found

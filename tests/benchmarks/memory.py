@@ -26,7 +26,7 @@ _HEARTBEAT_SECONDS = 1.1
 def measure(place: Workplace) -> list[Figure]:
     questions = [post("/fit", body(asked)) for asked in place.questions[: 2 * place.effort.asked]]
     place.say(
-        f"memory: one worker of a bare view, with and without the libraries; 1, {SOME_WORKERS} and {MANY_WORKERS} of the service"
+        f"memory: a bare view, with and without libraries; the service with 1, {SOME_WORKERS}, {MANY_WORKERS} workers"
     )
     sqlite_url = place.sqlite_url
     bare, bare_tree = _sizes(servers.bare("bare_flask", 1, HELLO), [HELLO] * len(questions))

@@ -14,6 +14,7 @@ from service.domain.memo import remembered
 from service.domain.model import Model
 from service.domain.parallel import Layout
 from service.domain.precision import CacheFormat, WeightFormat
+from service.domain.stored import weights_for
 from service.domain.weights import stage_shapes
 from tests.domain.conftest import Shelf
 
@@ -108,3 +109,11 @@ def test_formats_of_equal_widths_share_what_they_come_to(shelf: Shelf, fresh: Fr
     assert brain.terms is half.terms
     assert brain.weights != byte.weights
     assert brain.terms != byte.terms
+
+
+def test_a_format_that_the_checkpoint_is_not_in_takes_no_place(shelf: Shelf, fresh: Fresh) -> None:
+    model = fresh(LLAMA)
+    made = [weights_for(shelf.format(name), model, shelf) for name in ("int8", "q4_k_m", "q4_k_m")]
+    assert made[0] is shelf.format("int8").weight
+    assert made[1] is made[2]
+    assert len(model.memo) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from sys import intern
 from typing import NamedTuple
 
 from service.domain.architecture import CacheLayers, Module, ModuleKind, Place, Shard
@@ -130,7 +131,9 @@ def router(hidden: int, count: int, layers: tuple[int, ...], *, biased: bool = F
 def shared_experts(hidden: int, width: int, layers: tuple[int, ...], *, biased: bool = False) -> list[Module]:
     """Experts that every token visits, as one gated MLP of their joint width."""
     shared = gated_mlp(hidden, width, layers, ModuleKind.SHARED_EXPERT, biased=biased)
-    return [Module(f"shared_expert.{m.name}", m.kind, m.rows, m.columns, m.layers, shard=m.shard) for m in shared]
+    return [
+        Module(intern(f"shared_expert.{m.name}"), m.kind, m.rows, m.columns, m.layers, shard=m.shard) for m in shared
+    ]
 
 
 def prediction(modules: Iterable[Module]) -> list[Module]:
@@ -140,7 +143,7 @@ def prediction(modules: Iterable[Module]) -> list[Module]:
     """
     kind, last = ModuleKind.PREDICTION, Place.LAST
     return [
-        Module(f"mtp.{m.name}", kind, m.rows, m.columns, (), m.count, m.active_count, m.shard, last, m.heads)
+        Module(intern(f"mtp.{m.name}"), kind, m.rows, m.columns, (), m.count, m.active_count, m.shard, last, m.heads)
         for m in modules
     ]
 

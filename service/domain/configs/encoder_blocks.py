@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from sys import intern
 
 from service.domain.architecture import Module, ModuleKind, Place, Shard
 from service.domain.configs.fields import MAX_LAYERS, Fields
@@ -19,7 +20,7 @@ class Tower:
     def matrix(self, name: str, rows: int, columns: int, count: int = 1, shard: Shard = Shard.REPLICATED) -> None:
         """A [rows, columns] matrix in each of `count` layers."""
         if count and rows and columns:
-            made = Module(f"{self.name}.{name}", self.kind, rows, columns, (), count, count, shard, Place.FIRST)
+            made = Module(intern(f"{self.name}.{name}"), self.kind, rows, columns, (), count, count, shard, Place.FIRST)
             self.modules.append(made)
 
     def vector(self, name: str, size: int, count: int = 1) -> None:

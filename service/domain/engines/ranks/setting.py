@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from service.domain.fit import loads_of, whole_weight_bytes
-from service.domain.loads import whole_load
+from service.domain.loads import whole_weights
 from service.domain.units import ceil_div
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Setting(NamedTuple):
         scenario = self.scenario
         if scenario.weight_bytes is None and scenario.parameters is None:
             return size
-        own = whole_load(scenario.model, scenario.weights, scenario.cache).weight_bytes
+        own = whole_weights(scenario.model, scenario.weights).bytes
         return ceil_div(size * whole_weight_bytes(scenario), own)
 
 
