@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from service.domain.model import Model
 
 KEPT: Final = 8192
-"""Entries of all models together; two thousand different questions to all engines need a little more than half of them."""
+"""Entries of all models together; two thousand questions to all engines need some 5,000."""
 
 # The order in which they were made. A model that was replaced is not kept alive by it.
 _made: deque[ref[Model]] = deque()
