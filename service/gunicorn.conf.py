@@ -110,7 +110,9 @@ def _load_rest() -> None:
     app.load()
     import_rest()
     with suppress(CatalogUnavailable):
-        app.services.keeper.current().gather_names()
+        catalog = app.services.keeper.current()
+        catalog.gather_names()
+        catalog.read_values()
 
 
 def post_fork(_server: Any, _worker: Any) -> None:  # noqa: ANN401 - gunicorn ships no types

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, Final
@@ -39,7 +40,7 @@ from service.storage.listing import Listing, page_ids
 from service.storage.names import fold, last_part
 from service.storage.shipped import MEASUREMENTS, shipped_limits
 from service.storage.trust import read_distrust
-from service.storage.values import Value, ValueCache, parsed
+from service.storage.values import VALUES_KEPT, Value, ValueCache, parsed
 
 if TYPE_CHECKING:
     from service.domain.engines import Engine
@@ -192,6 +193,24 @@ class Snapshot:
     def facts(self, kind: CatalogKind, name: str, pointer: str = "") -> Mapping[str, Any]:
         """The facts of the entry of that name, parsed anew."""
         return self.entry(kind, name, pointer).facts
+
+    def read_values(self) -> None:
+        """Read every model, GPU and format, which the first question for each would otherwise do.
+
+        For a process that others are forked from, which then share them. A catalog with more than are kept waits for
+        its questions.
+        """
+        kinds: tuple[tuple[CatalogKind, Callable[[str], object]], ...] = (
+            (_MODEL, self.model),
+            (_GPU, self.gpu),
+            (_DTYPE, self.format),
+        )
+        if sum(len(self.ids(kind)) for kind, _ in kinds) > VALUES_KEPT:
+            return
+        for kind, read in kinds:
+            for entry_id in self.ids(kind):
+                with suppress(QuoteError):
+                    read(entry_id)
 
     def gather_names(self) -> None:
         """Prepare the search for nearest names, which the first mistyped name would otherwise wait for."""

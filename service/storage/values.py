@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from service.domain.catalog import CatalogKind
     from service.storage.catalog import StoredEntry
 
-# Bound of what a worker keeps beside the entries themselves.
-_VALUES_KEPT: Final = 1024
+VALUES_KEPT: Final = 1024
+"""Bound of what a worker keeps beside the entries themselves."""
 
 Value = TypeVar("Value")
 
@@ -28,7 +28,7 @@ class ValueCache:
 
     __slots__ = ("_kept", "_lock", "_values")
 
-    def __init__(self, kept: int = _VALUES_KEPT) -> None:
+    def __init__(self, kept: int = VALUES_KEPT) -> None:
         self._kept = kept
         self._lock = Lock()
         self._values: dict[tuple[CatalogKind, str, int], Any] = {}
