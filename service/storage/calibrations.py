@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Row, and_, func, or_, select, true, tuple_
+from sqlalchemy import ColumnElement, Connection, Engine, Row, and_, func, or_, select, true, tuple_
 
 from service.domain.calibration import NOTHING_LEARNED, Calibration, Learned, Quantity
 from service.storage.canonical import compact_json
+from service.storage.database import look
 from service.storage.filters import among
 from service.storage.tables import CALIBRATION_REVISION, CALIBRATION_VALUE, CATALOG_REVISION
 
@@ -38,12 +39,13 @@ _NEWEST: Final = (
 
 
 def newest_revisions(connection: Connection) -> Revisions:
-    """What a process answers from, in one look.
-
-    As text, since every worker looks every second: what SQLAlchemy builds a statement with would be touched by each,
-    and so copied into each, which takes 4 MiB of a worker's memory.
-    """
+    """What a process answers from."""
     return Revisions(*(found or 0 for found in connection.exec_driver_sql(_NEWEST).one()))
+
+
+def look_at_revisions(database: Engine) -> Revisions:
+    """The same in one look, for a timer."""
+    return Revisions(*(found or 0 for found in look(database, _NEWEST)))
 
 
 def both_revisions_at(connection: Connection, moment: datetime) -> tuple[int | None, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -104,6 +104,18 @@ def reading(database: Engine) -> Iterator[Connection]:
             connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         with connection.begin():
             yield connection
+
+
+def look(database: Engine, query: str) -> tuple[Any, ...]:
+    """The one row of a query without parameters, asked of the driver itself.
+
+    For what every worker asks every second: all that SQLAlchemy makes of a statement would be touched by each worker,
+    and so copied into each, which takes some 5 MiB of its memory.
+    """
+    with closing(database.raw_connection()) as connection, closing(connection.cursor()) as cursor:
+        cursor.execute(query)
+        (row,) = cursor.fetchall()
+        return tuple(row)
 
 
 def begin_write(connection: Connection) -> Connection:

@@ -24,7 +24,6 @@ from service.domain.observations import Found, Memo, observe
 from service.storage.canonical import compact_json
 from service.storage.database import hold, writing
 from service.storage.learned_values import LEARNER_LOCK, write_revision
-from service.storage.learning_news import LEARNING_STATE_NOW
 from service.storage.measurement_tables import (
     ACCURACY_SCORE,
     LEARNING_QUEUE,
@@ -122,7 +121,7 @@ def _in_turn(take: Any, snapshot: Snapshot, batch: _Batch) -> _Taken:  # noqa: A
 
 
 def _state(connection: Connection) -> _State:
-    found = connection.exec_driver_sql(LEARNING_STATE_NOW).first()
+    found = connection.execute(select(LEARNING_STATE).where(LEARNING_STATE.c.id == 1)).one_or_none()
     if found is not None:
         return _State(found.seq, found.taken, found.rules)
     connection.execute(insert(LEARNING_STATE).values(id=1, seq=0, taken=0, learned=0, rules=RULES))

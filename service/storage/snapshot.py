@@ -32,7 +32,7 @@ from service.domain.naming import NamedModel
 from service.domain.precision import NumberFormat
 from service.domain.scopes import NO_ENGINE
 from service.domain.trust import NOBODY_DISTRUSTED, Distrust
-from service.storage.calibrations import Revisions, newest_revisions, read_calibration
+from service.storage.calibrations import Revisions, look_at_revisions, newest_revisions, read_calibration
 from service.storage.catalog import CatalogDelta, StoredEntry, read_entries
 from service.storage.database import reading
 from service.storage.kind_entries import KindEntries, changed_entries, suggest_names
@@ -306,7 +306,7 @@ class SnapshotKeeper:
                 self._snapshot.gather_names()
 
     def _read(self, former: Snapshot | None) -> Snapshot:
-        if former is not None and self._newest() == _revisions(former):
+        if former is not None and look_at_revisions(self._database) == _revisions(former):
             return former
         with reading(self._database) as connection:
             newest = newest_revisions(connection)
@@ -317,10 +317,6 @@ class SnapshotKeeper:
             if distrust is None:
                 distrust = read_distrust(connection) if newest.trust else NOBODY_DISTRUSTED
             return catalog.taught(learned or read_calibration(connection, newest.calibration), distrust)
-
-    def _newest(self) -> Revisions:
-        with self._database.connect() as connection:
-            return newest_revisions(connection)
 
     @staticmethod
     def _read_catalog(connection: Connection, former: Snapshot | None, revision: int) -> Snapshot:

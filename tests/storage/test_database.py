@@ -15,6 +15,7 @@ from service.storage.database import (
     DatabaseUrlError,
     UtcDateTime,
     dispose_after_fork,
+    look,
     make_engine,
     reading,
     writing,
@@ -212,3 +213,13 @@ def test_a_child_forgets_its_parents_connections_without_closing_them(sqlite_eng
     raw.close()
     with sqlite_engine.connect() as connection:
         assert driver_connection(connection) is not raw
+
+
+def test_a_look_is_at_one_row_and_gives_its_connection_back(engine: Engine) -> None:
+    before = engine.pool.status()
+
+    assert look(engine, "SELECT 1, NULL") == (1, None)
+    with pytest.raises(ValueError, match="unpack"):
+        look(engine, "SELECT 1 WHERE 1 = 0")
+
+    assert engine.pool.status().count("Checked out connections: 0") == 1, before

@@ -3,12 +3,14 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Engine, delete, event
 
 from service.domain.errors import CatalogUnavailable
-from service.storage.database import dispose_after_fork, make_engine, writing
+from service.storage import calibrations
+from service.storage.database import dispose_after_fork, look, make_engine, writing
 from service.storage.snapshot import SnapshotKeeper
 from service.storage.tables import CATALOG_CHANGE, CATALOG_ENTRY, CATALOG_REVISION
 from tests.storage.entries import GPU, gpu_change, model_change, store
@@ -29,15 +31,11 @@ def unreachable(tmp_path: Path) -> Iterator[SnapshotKeeper]:
     engine.dispose()
 
 
-def selects(engine: Engine) -> list[str]:
-    """The queries from now on, as they come."""
+def traffic(engine: Engine) -> list[str]:
+    """From now on, each use of a connection and each statement of SQLAlchemy's own, as they come."""
     seen: list[str] = []
-
-    def note(*call: object) -> None:
-        if str(call[2]).startswith("SELECT"):
-            seen.append(str(call[2]))
-
-    event.listen(engine, "before_cursor_execute", note)
+    event.listen(engine, "checkout", lambda *_: seen.append("connection"))
+    event.listen(engine, "before_cursor_execute", lambda *call: seen.append(str(call[2])))
     return seen
 
 
@@ -63,17 +61,26 @@ def test_a_refresh_reads_the_catalog(engine: Engine, keeper: SnapshotKeeper) -> 
     assert (keeper.current().revision, keeper.current().gpu("a100").id) == (1, "a100")
 
 
-def test_a_refresh_without_a_change_reads_one_row(engine: Engine, keeper: SnapshotKeeper) -> None:
+def test_a_refresh_without_a_change_reads_one_row(
+    engine: Engine, keeper: SnapshotKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store(engine, gpu_change())
     keeper.refresh()
     before = keeper.current()
-    queries = selects(engine)
+    seen = traffic(engine)
+    looks: list[str] = []
+
+    def looking(database: Engine, query: str) -> tuple[Any, ...]:
+        looks.append(query)
+        return look(database, query)
+
+    monkeypatch.setattr(calibrations, "look", looking)
 
     keeper.refresh()
 
     assert keeper.current() is before
-    assert len(queries) == 1
-    assert "catalog_revision" in queries[0]
+    assert seen == ["connection"]
+    assert ["catalog_revision" in query for query in looks] == [True]
 
 
 def test_a_refresh_reads_only_what_changed(engine: Engine, keeper: SnapshotKeeper) -> None:
