@@ -51,6 +51,8 @@ _logger: Final = logging.getLogger(__name__)
 _NAMES_KEPT: Final = 4096
 _LONGEST_NAME_REPEATED: Final = 64
 _FIRST_WAIT_SECONDS: Final = 0.5
+# Whose names take longer to gather than a question should wait: those of 400 models take 20 ms, and 1 MiB for good.
+_MANY_ENTRIES: Final = 1000
 
 _UNKNOWN: Final[Mapping[CatalogKind, type[QuoteError]]] = {
     CatalogKind.MODEL: UnknownModel,
@@ -209,14 +211,20 @@ class Snapshot:
             return
         for kind, read in kinds:
             for entry_id in self.ids(kind):
-                with suppress(QuoteError):
+                # Whatever is wrong with one is told to whoever asks for it, and must not keep a server from its start.
+                with suppress(Exception):
                     read(entry_id)
 
-    def gather_names(self) -> None:
-        """Prepare the search for nearest names, which the first mistyped name would otherwise wait for."""
-        for kind in self._kinds.values():
-            kind.index()
-        self._kinds[CatalogKind.MODEL].read("")
+    def gather_names(self, least: int = 0) -> None:
+        """Prepare the search for nearest names, which the first mistyped name would otherwise wait for.
+
+        Of kinds with at least so many entries.
+        """
+        large = {kind: entries for kind, entries in self._kinds.items() if len(entries.entries) >= least}
+        for entries in large.values():
+            entries.index()
+        if _MODEL in large:
+            large[_MODEL].read("")
 
     def _value(self, kind: CatalogKind, name: str, pointer: str, build: Callable[[Entry], Value]) -> Value:
         asked = self._asked[kind]
@@ -303,7 +311,7 @@ class SnapshotKeeper:
         while not stopped.wait(wait):
             wait = self._refresh_seconds
             if self.refresh() and self._snapshot is not None:
-                self._snapshot.gather_names()
+                self._snapshot.gather_names(_MANY_ENTRIES)
 
     def _read(self, former: Snapshot | None) -> Snapshot:
         if former is not None and look_at_revisions(self._database) == _revisions(former):

@@ -14,6 +14,7 @@ from service.domain.errors import (
     UnknownModel,
     ValidationError,
 )
+from service.storage import values
 from service.storage.canonical import compact_json
 from service.storage.catalog import CatalogDelta, Change, StoredEntry
 from service.storage.catalog_yaml import read_yaml
@@ -187,6 +188,33 @@ def test_suggestions_follow_the_catalog() -> None:
     assert refusal(after, GPU, "h100-sxn").faults[0].nearest == ("h100-pcie",)
     assert refusal(after, GPU, "hoper card").faults[0].nearest == ("h100-pcie",)
     assert refusal(before, GPU, "h100-sxn").faults[0].nearest == ("h100-sxm",)
+
+
+def test_the_names_of_large_kinds_alone_are_gathered_ahead() -> None:
+    catalog = snapshot(gpu_change("a"), gpu_change("b"), model_change())
+
+    catalog.gather_names(least=2)
+
+    gathered = {kind for kind, entries in catalog._kinds.items() if entries.nearest is not None}
+    assert gathered == {GPU}
+
+
+def test_values_read_ahead_are_those_that_questions_find(monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = snapshot(gpu_change("a"), gpu_change("b"), model_change("broken", config=None))
+
+    catalog.read_values()
+
+    monkeypatch.setattr(values, "parsed", None)
+    assert [catalog.gpu(name).id for name in "ab"] == ["a", "b"]
+
+
+def test_a_catalog_of_more_values_than_are_kept_waits_for_its_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog = snapshot(gpu_change("a"), gpu_change("b"))
+    monkeypatch.setattr("service.storage.snapshot.VALUES_KEPT", 1)
+
+    catalog.read_values()
+
+    assert catalog._asked[GPU] == {}
 
 
 def test_kinds_without_a_change_are_shared() -> None:
