@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
@@ -15,9 +14,9 @@ if TYPE_CHECKING:
 KEPT: Final = 8192
 """Entries of all models together; two thousand questions to all engines need some 5,000."""
 
-# The order in which they were made. A model that was replaced is not kept alive by it.
+# The order in which they were made. A model that was replaced is not kept alive by it. Threads need no lock: each step
+# is whole by itself, and two that make the same thing count it twice, which lets an old one go a little early.
 _made: deque[ref[Model]] = deque()
-_making = Lock()
 
 
 def remembered(model: Model, key: Hashable, make: Callable[[], Any]) -> Any:  # noqa: ANN401  # as it was made
@@ -25,8 +24,7 @@ def remembered(model: Model, key: Hashable, make: Callable[[], Any]) -> Any:  # 
     found = model.memo.get(key)
     if found is None:
         found = make()
-        with _making:
-            _keep(model, key, found)
+        _keep(model, key, found)
     return found
 
 
@@ -44,4 +42,5 @@ def _keep(model: Model, key: Hashable, found: object) -> None:
 def _drop_first(model: Model | None) -> None:
     """A memo has its entries in the order in which they were made; that of a model that is gone went with it."""
     if model is not None:
-        model.memo.pop(next(iter(model.memo), None), None)
+        for oldest in list(model.memo)[:1]:
+            model.memo.pop(oldest, None)
