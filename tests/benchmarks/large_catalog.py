@@ -7,18 +7,23 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from typing import Any
+from unittest.mock import patch
 
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine
 
 from service.api.services import services_of
+from service.storage import calibrations
+from service.storage.database import look
 from service.storage.snapshot import SnapshotKeeper
 from tests.benchmarks import installed
 from tests.benchmarks.calling import Contender, application, asks, gets, interleaved
 from tests.benchmarks.figures import Figure, microseconds, ratio
 from tests.benchmarks.many_models import databases_with
 from tests.benchmarks.questions import body, rotated
+from tests.benchmarks.statements import counted
 from tests.benchmarks.workplace import Workplace, keeper_of
 
 FEW = 100
@@ -117,21 +122,17 @@ def _kept_bytes(url: str) -> int:
 
 
 def _tick(url: str) -> Figure:
-    """Queries of a refresh that finds nothing new; each of them must be one that reads one row."""
-    queries: list[str] = []
+    """Looks of a refresh that finds nothing new, of which each reads one row and no more."""
+    looks: list[str] = []
 
-    def note(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
-        if statement.startswith("SELECT"):
-            queries.append(statement)
+    def looking(database: Engine, query: str) -> tuple[Any, ...]:
+        looks.append(query)
+        return look(database, query)
 
     with keeper_of(url) as keeper:
         keeper.refresh()
-        event.listen(Engine, "before_cursor_execute", note)
-        try:
+        with counted() as asked, patch.object(calibrations, "look", looking):
             keeper.refresh()
-        finally:
-            event.remove(Engine, "before_cursor_execute", note)
-    # A row with the newest revision of each, or the newest row of a table.
-    if not queries or not all("LIMIT" in query or query.startswith("SELECT (SELECT max(") for query in queries):
-        raise RuntimeError(f"a tick reads more than one row or nothing: {queries}")
-    return Figure("large catalog: rows that a tick without a change reads", len(queries), "", 1)
+    if asked != ["connection"] * len(looks):
+        raise RuntimeError(f"a tick asks for more than it looks at: {asked}")
+    return Figure("large catalog: rows that a tick without a change reads", len(looks), "", 1)

@@ -1,13 +1,14 @@
-"""SQL on the path of a quote: every statement that an engine executes in the thread that answers.
+"""SQL on the path of a quote: each use of a connection and each statement in the thread that answers.
 
-The catalog's timer runs in a thread of its own, and reads one row a second.
+The catalog's timer runs in a thread of its own, and reads one row a second, past what an engine counts as statements:
+so uses of connections are counted too, without which there is no way to a database.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import get_ident
 
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine, Pool, event
 
 from service.api.services import services_of
 from tests.benchmarks.calling import application, asks
@@ -28,27 +29,34 @@ def measure(place: Workplace) -> list[Figure]:
 
 def _statements(database_url: str, asked: list[Asked]) -> int:
     with application(database_url) as app:
-        with _counted() as executed:
+        with counted() as executed:
             for path in ("/fit", "/traffic"):
                 asks(app, path, lambda: [body(question) for question in asked], "200").batch()()
-        with _counted() as control:
+        with counted() as control:
             services_of(app).keeper.refresh()
     if not control:
-        raise RuntimeError("a refresh of the catalog executed nothing: the count cannot be right")
+        raise RuntimeError("a refresh of the catalog used no connection: the count cannot be right")
     return len(executed)
 
 
 @contextmanager
-def _counted() -> Iterator[list[str]]:
-    executed: list[str] = []
+def counted() -> Iterator[list[str]]:
+    """What this thread asks of any database meanwhile: `connection` for each use of one, and statements."""
+    asked: list[str] = []
     answering = get_ident()
 
-    def count(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
+    def use(*_about: object) -> None:
         if get_ident() == answering:
-            executed.append(statement)
+            asked.append("connection")
 
-    event.listen(Engine, "before_cursor_execute", count)
+    def execute(_connection: object, _cursor: object, statement: str, *_rest: object) -> None:
+        if get_ident() == answering:
+            asked.append(statement)
+
+    event.listen(Pool, "checkout", use)
+    event.listen(Engine, "before_cursor_execute", execute)
     try:
-        yield executed
+        yield asked
     finally:
-        event.remove(Engine, "before_cursor_execute", count)
+        event.remove(Pool, "checkout", use)
+        event.remove(Engine, "before_cursor_execute", execute)
