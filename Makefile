@@ -40,6 +40,7 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 run: $(RUN_STAMP) ## set up, migrate, load the catalog and serve (PORT, DATABASE_URL)
+	@$(BIN)/kvquote-server serve --check
 	@$(BIN)/kvquote-server db upgrade
 	@$(BIN)/kvquote-server catalog load
 	@echo "$$WELCOME"

@@ -291,14 +291,17 @@ def openapi() -> None:
 
 
 @main.command(context_settings={"ignore_unknown_options": True})
+@click.option("--check", is_flag=True, help="Only look whether the settings are right and the address is free.")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @in_plain_words
-def serve(arguments: tuple[str, ...]) -> None:
+def serve(*, check: bool, arguments: tuple[str, ...]) -> None:
     """Serve with gunicorn, in place of this process; ARGUMENTS go to it."""
     # Before gunicorn, whose workers would each die of a wrong variable with a traceback.
     chosen = settings()
     if not arguments:
         _refuse_taken(chosen)
+    if check:
+        return
     configuration = Path(__file__).with_name("gunicorn.conf.py")
     command: list[Any] = [sys.executable, "-m", "gunicorn", "service.wsgi:app", "-c", str(configuration), *arguments]
     os.execv(sys.executable, command)  # noqa: S606  # no shell is the point

@@ -44,7 +44,7 @@ def put_entry(kind: Kind, name: str) -> Response:
 
 def store_entry(kind: Kind, entry: Entry, writer: Writer, condition: Precondition, *, overwrite: bool) -> Response:
     """Check an entry as a file of the catalog is, and write it; `overwrite` lets it replace measured facts."""
-    _invalid(Fault(pointer, detail) for pointer, detail in entry_faults(entry, _schemas(), "the path names"))
+    _invalid(entry_faults(entry, _schemas(), "the path names"))
 
     def permit(catalog: Snapshot, before: Entry | None) -> None:
         condition.check(conditional.entry_tag(before) if before else None)

@@ -142,6 +142,8 @@ def described(view: View) -> View:
     """The view, with the shape of each of its answers known."""
     for answers in _documentation(view).get("response", {}).get("responses", {}).values():
         for answer in answers:
-            if callable(answer.get("schema")):
-                answer["schema"] = answer["schema"]()
+            # One look, since another thread may be doing the same.
+            shape = answer.get("schema")
+            if callable(shape):
+                answer["schema"] = shape()
     return view

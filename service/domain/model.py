@@ -52,6 +52,8 @@ def from_facts(entry: Entry) -> Model:
         config, name, checkpoint = facts["config"], facts["name"], facts["checkpoint"]["dtype"]
     except (KeyError, TypeError) as error:
         raise CatalogFactError.at("/facts", f"The model {entry.id} cannot be read: {error}.") from error
+    if not isinstance(config, dict):
+        raise CatalogFactError.at("/facts/config", f"The model {entry.id} cannot be read: its config is no object.")
     if facts.get("waits_for"):
         raise UnknownArchitecture.at("/model", f"{name} waits for {facts['waits_for']}.")
     architecture = read_config(config, pointer="/model")

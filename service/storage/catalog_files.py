@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 
 from service.domain import model
 from service.domain.catalog import CatalogKind, Entry
-from service.domain.errors import UnknownArchitecture
+from service.domain.errors import Fault, UnknownArchitecture
 from service.storage import audit
 from service.storage.canonical import compact_json, whole_numbers
 from service.storage.catalog import apply_changes, current_revision, lock_catalog
@@ -20,7 +20,7 @@ from service.storage.catalog_diff import LoadPlan, plan_load
 from service.storage.catalog_schema import CatalogSchemas, SchemaMissingError
 from service.storage.catalog_yaml import CatalogYamlError, read_yaml
 from service.storage.database import reading, writing
-from service.storage.entry_checks import Faults, entry_faults
+from service.storage.entry_checks import entry_faults
 from service.storage.names import stated_names
 
 FILES_ORIGIN: Final = "files"
@@ -89,7 +89,7 @@ def read_catalog_files(folder: Path) -> list[Entry]:
     for kind, path in _files(folder):
         name = f"{path.parent.name}/{path.name}"
         facts, found = _read(kind, path, schemas)
-        problems += [Problem(name, pointer, detail) for pointer, detail in found]
+        problems += [Problem(name, fault.pointer, fault.detail) for fault in found]
         if facts is not None and not found:
             entries[name] = Entry(kind, path.stem, facts, 0)
     problems += _shared_names(entries)
@@ -177,7 +177,7 @@ def _is_of_flags(path: Path) -> bool:
     return path.parent.name == _FLAGS and of_engine.parent.name == _FOLDERS[CatalogKind.ENGINE] and of_engine.exists()
 
 
-def _read(kind: CatalogKind, path: Path, schemas: CatalogSchemas) -> tuple[dict[str, Any] | None, Faults]:
+def _read(kind: CatalogKind, path: Path, schemas: CatalogSchemas) -> tuple[dict[str, Any] | None, list[Fault]]:
     flags = path.parent / _FLAGS / path.name
     try:
         facts = read_yaml(path)
@@ -187,7 +187,7 @@ def _read(kind: CatalogKind, path: Path, schemas: CatalogSchemas) -> tuple[dict[
         compact_json(facts)
         return facts, entry_faults(Entry(kind, path.stem, facts, 0), schemas)
     except (CatalogYamlError, SchemaMissingError, ValueError) as error:
-        return None, [("", str(error))]
+        return None, [Fault("", str(error))]
 
 
 def _shared_names(entries: Mapping[str, Entry]) -> Iterator[Problem]:

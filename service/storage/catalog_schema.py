@@ -13,7 +13,7 @@ from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
 from service.domain.catalog import CatalogKind
-from service.domain.errors import nearest
+from service.domain.errors import Fault, nearest
 
 _LONGEST_DETAIL: Final = 200
 _LONGEST_NAME: Final = 64
@@ -34,8 +34,8 @@ class CatalogSchemas:
         self._registry: Registry[Any] = Registry().with_resources(known)
         self._validators: dict[CatalogKind, Draft202012Validator] = {}
 
-    def problems(self, kind: CatalogKind, facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        """What is wrong with an entry, as pairs of a JSON pointer and a sentence; raises SchemaMissingError."""
+    def faults(self, kind: CatalogKind, facts: Mapping[str, Any]) -> Iterator[Fault]:
+        """What is wrong with an entry, with pointers into its facts; raises SchemaMissingError."""
         for error in self._validator(kind).iter_errors(facts):
             # Of alternatives none of which holds, the one that came nearest says more than their list.
             yield from _told(best_match([error]) or error)
@@ -59,16 +59,16 @@ def _step(part: object) -> str:
     return f"/{str(part)[:_LONGEST_NAME].replace('~', '~0').replace('/', '~1')}"
 
 
-def _told(error: ValidationError) -> Iterator[tuple[str, str]]:
+def _told(error: ValidationError) -> Iterator[Fault]:
     """An error as it is answered; names that do not belong one by one, each with the one that was perhaps meant."""
     place = json_pointer(error)
     given = error.instance
     if error.validator != "additionalProperties" or not isinstance(given, Mapping):
-        yield place, error.message[:_LONGEST_DETAIL]
+        yield Fault(place, error.message[:_LONGEST_DETAIL])
         return
     known = error.schema.get("properties", {}) if isinstance(error.schema, Mapping) else {}
     for name in given:
         if name not in known:
             near = nearest(name[:_LONGEST_NAME], known)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
-            yield place + _step(name), f"There is no {name[:_LONGEST_NAME]!r} here{hint}."
+            yield Fault(place + _step(name), f"There is no {name[:_LONGEST_NAME]!r} here{hint}.", tuple(near))

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     # Only for its type: jsonschema takes time and memory that a worker which only reads should not pay.
     from service.storage.catalog_schema import CatalogSchemas
 
-# Each fault as a JSON pointer into the facts and a sentence.
-Faults = list[tuple[str, str]]
-
 MOST_FAULTS: Final = 50
 _SLUG: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,199}")
 _READERS: Final = {
@@ -31,16 +28,17 @@ _READERS: Final = {
 _POINTERS: Final = (("/facts", ""), ("/model", "/config"))
 
 
-def entry_faults(entry: Entry, schemas: CatalogSchemas, named_by: str = "the file is named") -> Faults:
+def entry_faults(entry: Entry, schemas: CatalogSchemas, named_by: str = "the file is named") -> list[Fault]:
     """Everything wrong with an entry, at most fifty; an architecture that no reader knows yet is nothing wrong.
 
-    `named_by` says what gave the entry its id. Raises SchemaMissingError for a kind without a schema.
+    Pointers lead into the facts. `named_by` says what gave the entry its id. Raises SchemaMissingError for a kind
+    without a schema.
     """
-    large = _first(_pairs(oversized(entry.facts)))
+    large = _first(oversized(entry.facts))
     if large:
         return large
-    implied = _pairs(implausible(entry.facts))
-    found = _first(chain(schemas.problems(entry.kind, entry.facts), _own_name(entry, named_by), implied))
+    stated = chain(schemas.faults(entry.kind, entry.facts), _own_name(entry, named_by))
+    found = _first(chain(stated, implausible(entry.facts)))
     return found or _first(_unreadable(entry))
 
 
@@ -49,22 +47,18 @@ def is_slug(text: str) -> bool:
     return _SLUG.fullmatch(text) is not None
 
 
-def _first(faults: Iterable[tuple[str, str]]) -> Faults:
+def _first(faults: Iterable[Fault]) -> list[Fault]:
     return list(islice(faults, MOST_FAULTS))
 
 
-def _pairs(faults: Iterable[Fault]) -> Iterator[tuple[str, str]]:
-    return ((fault.pointer, fault.detail) for fault in faults)
-
-
-def _own_name(entry: Entry, named_by: str) -> Iterator[tuple[str, str]]:
+def _own_name(entry: Entry, named_by: str) -> Iterator[Fault]:
     if entry.facts.get("id") != entry.id:
-        yield "/id", f"is {str(entry.facts.get('id'))[:200]!r}, but {named_by} {entry.id[:200]!r}."
+        yield Fault("/id", f"is {str(entry.facts.get('id'))[:200]!r}, but {named_by} {entry.id[:200]!r}.")
     if not is_slug(entry.id):
-        yield "/id", "an id is made of small letters, digits, dots, hyphens and underscores, at most 200."
+        yield Fault("/id", "an id is made of small letters, digits, dots, hyphens and underscores, at most 200.")
 
 
-def _unreadable(entry: Entry) -> Iterator[tuple[str, str]]:
+def _unreadable(entry: Entry) -> Iterator[Fault]:
     reader = _READERS.get(entry.kind)
     try:
         if reader is not None:
@@ -72,7 +66,7 @@ def _unreadable(entry: Entry) -> Iterator[tuple[str, str]]:
     except UnknownArchitecture:
         return
     except QuoteError as error:
-        yield from ((_in_facts(fault.pointer), fault.detail) for fault in error.faults)
+        yield from (fault._replace(pointer=_in_facts(fault.pointer)) for fault in error.faults)
 
 
 def _in_facts(pointer: str) -> str:

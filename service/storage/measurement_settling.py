@@ -52,7 +52,8 @@ def mark(database: Engine, snapshot: Snapshot) -> None:
             return
     with writing(database) as connection:
         hold(connection, JUDGING_LOCK)
-        state = _state(connection)
+        # Before the names, as who judges rows again does: in the other order the two could wait for each other.
+        state = connection.execute(_STATE.with_for_update()).one_or_none()
         if not _is_current(state, snapshot):
             _mark_names(connection, state, snapshot)
             _move(connection, state, snapshot)

@@ -6,7 +6,7 @@ Of the weights' files no more than the header is read, however long they are.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -69,7 +69,7 @@ def store_model(
     it may be replaced.
     """
     entry = Entry(CatalogKind.MODEL, facts["id"], facts, 0)
-    _refuse(Fault(pointer, detail) for pointer, detail in entry_faults(entry, schemas, "the hub id makes it"))
+    _refuse(entry_faults(entry, schemas, "the hub id makes it"))
     with writing(database) as connection:
         lock_catalog(connection)
         catalog = Snapshot.empty().changed(read_entries(connection))
@@ -92,7 +92,7 @@ def today() -> str:
     return f"{datetime.now(UTC):%Y-%m-%d}"
 
 
-def _refuse(faults: Iterator[Fault]) -> None:
+def _refuse(faults: Iterable[Fault]) -> None:
     found = tuple(faults)
     if found:
         raise ValidationError(*found)

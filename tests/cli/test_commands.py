@@ -1,5 +1,6 @@
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -272,3 +273,15 @@ def test_serving_with_a_wrong_setting_starts_nothing(run: Run, monkeypatch: pyte
 
     assert (result.exit_code, calls) == (2, [])
     assert "PORT" in result.output
+
+
+def test_an_address_that_is_taken_is_told_before_anything_is_set_up(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setenv("PORT", str(taken.getsockname()[1]))
+        refused = run(f"sqlite:///{tmp_path / 'k.db'}", "serve", "--check")
+    free = run(f"sqlite:///{tmp_path / 'k.db'}", "serve", "--check")
+
+    assert (refused.exit_code, free.exit_code, free.output) == (2, 0, "")
+    assert "PORT=... names another port" in refused.output

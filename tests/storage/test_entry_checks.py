@@ -26,7 +26,7 @@ def pointers(path: str, change: Callable[[dict[str, Any]], object]) -> list[str]
     changed = facts(path)
     change(changed)
     kind = CatalogKind(path.partition("s/")[0])
-    return [pointer for pointer, _ in entry_faults(Entry(kind, path.rpartition("/")[2], changed, 0), SCHEMAS)]
+    return [fault.pointer for fault in entry_faults(Entry(kind, path.rpartition("/")[2], changed, 0), SCHEMAS)]
 
 
 def setting(path: str, value: object) -> Callable[[dict[str, Any]], None]:
@@ -99,9 +99,11 @@ def test_a_fact_that_the_schema_does_not_know_is_refused(name: str) -> None:
 def test_a_fact_that_is_misspelt_is_named_with_what_was_perhaps_meant() -> None:
     changed = {**facts(CARD), "power_wats": 1, "a/" * 99: 1}
 
-    found = dict(entry_faults(Entry(CatalogKind.GPU, "a100-sxm-80gb", changed, 0), SCHEMAS))
+    faults = entry_faults(Entry(CatalogKind.GPU, "a100-sxm-80gb", changed, 0), SCHEMAS)
+    found = {fault.pointer: fault for fault in faults}
 
-    assert found["/power_wats"] == "There is no 'power_wats' here (did you mean 'power_watts'?)."
+    assert found["/power_wats"].detail == "There is no 'power_wats' here (did you mean 'power_watts'?)."
+    assert found["/power_wats"].nearest[0] == "power_watts"
     assert f"/{'a~1' * 32}" in found
 
 

@@ -223,6 +223,12 @@ def test_kinds_without_a_change_are_shared() -> None:
     assert before.advanced(delta(2, gpu_change(name="renamed"))).ids(MODEL) is before.ids(MODEL)
 
 
+@pytest.mark.parametrize("config", [None, []])
+def test_a_model_whose_config_is_no_object_is_refused_when_it_is_asked_for(config: object) -> None:
+    with pytest.raises(CatalogFactError, match="its config is no object"):
+        snapshot(model_change("odd", config=config)).model("odd")
+
+
 def test_only_so_many_values_are_kept() -> None:
     cache = ValueCache(kept=2)
     entries = {name: StoredEntry(GPU, name, b"{}", 1) for name in "abc"}

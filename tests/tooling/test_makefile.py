@@ -53,7 +53,7 @@ def test_the_first_run_installs_the_locks_by_hash_then_migrates_loads_and_serves
 
     assert "--require-hashes -r service/deploy/requirements.txt" in first
     assert "--no-deps" in second
-    assert rest == ["db upgrade", "catalog load", "serve"]
+    assert rest == ["serve --check", "db upgrade", "catalog load", "serve"]
 
 
 def test_a_second_run_installs_nothing(checkout: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_second_run_installs_nothing(checkout: Path) -> None:
     os.utime(checkout / "service" / "deploy" / "requirements.txt")
     make(checkout, "run")
 
-    assert calls(checkout) == ["db upgrade", "catalog load", "serve"]
+    assert calls(checkout) == ["serve --check", "db upgrade", "catalog load", "serve"]
 
 
 def test_a_changed_lock_is_installed(checkout: Path) -> None:
