@@ -129,6 +129,15 @@ def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
     return tuple(other for ratio, other in heapq.nlargest(_NEAREST, ratios) if ratio >= _LEAST_LIKENESS)
 
 
+def a_letter_away(name: str, other: str) -> bool:
+    """Whether a name is another one with a letter too many, too few, wrong, or in its neighbour's place."""
+    same = next((place for place, (one, two) in enumerate(zip(name, other, strict=False)) if one != two), None)
+    place = min(len(name), len(other)) if same is None else same
+    rest, left = name[place:], other[place:]
+    swapped = rest[:2] == left[:2][::-1] and rest[2:] == left[2:]
+    return name != other and (swapped or rest[1:] in {left, left[1:]} or rest == left[1:])
+
+
 def _pairs(name: str) -> frozenset[str]:
     """Two letters in a row, the blanks around the name included."""
     padded = f" {name} "

@@ -11,6 +11,7 @@ from service.domain.configs.blocks import Heads
 from service.domain.configs.checkpoint import checkpoint_formats
 from service.domain.configs.fields import LAYERS, MAX_LAYERS, Fields, shown
 from service.domain.configs.rotary import rotary
+from service.domain.errors import ConfigError, Fault, a_letter_away
 
 QUERY_HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num", "num_attention_groups")
@@ -189,8 +190,20 @@ def _says_full(value: object) -> bool:
     return isinstance(value, list) and len(value) <= MAX_LAYERS and all(word == FULL for word in value)
 
 
+def _refuse_misspelt(fields: Fields, silent: list[str]) -> None:
+    """A name that is not read, and is a letter away from a size that would be assumed, is taken for a slip."""
+    for name in fields.values.keys() - fields.asked if silent else ():
+        for meant in silent:
+            if a_letter_away(name, meant):
+                detail = f"There is no {shown(name)} in a config (did you mean {meant!r}?)."
+                raise ConfigError(
+                    Fault(f"{fields.pointer}/{name.replace('~', '~0').replace('/', '~1')}", detail, (meant,))
+                )
+
+
 def _assumed(fields: Fields) -> tuple[str, ...]:
     values, defaults = fields.values, fields.defaults
     silent = [names for names in _STATED if not any(name in values for name in names)]
+    _refuse_misspelt(fields, [name for names in silent for name in names])
     found = [(names[0], next((defaults[n] for n in names if n in defaults), None)) for names in silent]
     return tuple(f"{name} {value}: the config is silent, the model code's own default" for name, value in found)

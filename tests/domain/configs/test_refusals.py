@@ -111,3 +111,33 @@ def test_a_stranger_has_no_defaults() -> None:
         read_config({**config, "model_type": "novel"}, assume_decoder=True)
 
     assert caught.value.faults[0].pointer == "/config/intermediate_size"
+
+
+@pytest.mark.parametrize(
+    "name, slip",
+    [
+        *(
+            ("hidden_size", slip)
+            for slip in ("hiden_size", "hidden_sizes", "hidden_siez", "hidden-size", "hidden/size")
+        ),
+        ("vocab_size", "vocabsize"),
+        ("num_attention_heads", "num_attention_head"),
+    ],
+)
+def test_a_size_that_is_misspelt_is_not_assumed(name: str, slip: str) -> None:
+    config = named(LLAMA)
+    config[slip] = config.pop(name)
+
+    with pytest.raises(ConfigError) as caught:
+        read_config(config)
+
+    (fault,) = caught.value.faults
+    assert fault.pointer == f"/config/{slip.replace('/', '~1')}"
+    assert fault.nearest == (name,)
+
+
+def test_a_size_that_is_not_there_at_all_is_assumed_and_said() -> None:
+    config = named(LLAMA)
+    del config["hidden_size"]
+
+    assert "hidden_size 4096" in " ".join(read_config(config).assumptions)
