@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from array import array
 from collections import Counter
@@ -16,6 +17,9 @@ _LEAST_LIKENESS: Final = 0.25
 # What bounds the search among 10^5 names: how many look-ups of trigrams it follows, and how many names it compares.
 _HITS_FOLLOWED: Final = 1000
 _NAMES_COMPARED: Final = 16
+
+# Where a word ends in a number: `llama3` is as near to `llama-3` as can be.
+_NUMBER: Final = re.compile(r"(?<=[a-z])(?=[0-9])")
 
 # One id as itself: nearly every name has one, and a tuple around each of 10^5 would take 5 MB.
 _Meaning: TypeAlias = str | tuple[str, ...]
@@ -162,8 +166,8 @@ def _packed(ids: list[str]) -> _Meaning:
 
 
 def _trigrams(folded: str) -> frozenset[str]:
-    """Three letters in a row, word separators alike, with the beginning weighing more than the end."""
-    text = "  " + folded[-_LONGEST_COMPARED:].replace(" ", "-").replace("_", "-") + " "
+    """Three letters in a row, word separators alike and before a number as if there, the beginning weighing more."""
+    text = "  " + _NUMBER.sub("-", folded[-_LONGEST_COMPARED:].replace(" ", "-").replace("_", "-")) + " "
     return frozenset(map("".join, zip(text, text[1:], text[2:], strict=False)))
 
 

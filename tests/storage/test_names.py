@@ -90,6 +90,10 @@ def test_the_nearest_name_is_the_one_meant(wrong: str, meant: str) -> None:
     assert suggestions(wrong, *names)[0] == meant
 
 
+def test_a_word_may_run_into_its_number() -> None:
+    assert suggestions("llama3", "llama-2-7b", "llama-3-8b", "llama-2-13b")[0] == "llama-3-8b"
+
+
 def test_nothing_is_suggested_for_what_resembles_nothing() -> None:
     assert suggestions("zzzz", "llama-2-7b", "mistral-7b") == ()
     assert suggestions("", "llama-2-7b") == ()
