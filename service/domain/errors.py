@@ -21,6 +21,7 @@ from itertools import pairwise
 from typing import ClassVar, NamedTuple
 
 _NEAREST = 3
+_POINTER_CHARACTERS = 64
 _NAMES_COMPARED = 5
 _CHARACTERS_COMPARED = 80
 _LEAST_LIKENESS = 0.5
@@ -127,6 +128,11 @@ def nearest(name: str, known: Iterable[str]) -> tuple[str, ...]:
         matcher.set_seq1(other)
         ratios.append((matcher.ratio(), other))
     return tuple(other for ratio, other in heapq.nlargest(_NEAREST, ratios) if ratio >= _LEAST_LIKENESS)
+
+
+def pointer_step(name: str) -> str:
+    """A member's name as a step of a JSON pointer (RFC 6901), cut where it is longer than anybody needs to see."""
+    return name[:_POINTER_CHARACTERS].replace("~", "~0").replace("/", "~1")
 
 
 def a_letter_away(name: str, other: str) -> bool:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from service.domain.model import Model
 
 KEPT: Final = 32_768
-"""Entries of all models together: a thousand different questions to vLLM need some 8,000, to engine `none` some 900."""
+"""Entries of all models together: a thousand different questions to vLLM need some 9,000, to engine `none` some 900."""
 
 # The order in which they were made. A model that was replaced is not kept alive by it. Threads need no lock: each step
 # is whole by itself, and two that make the same thing count it twice, which lets an old one go a little early.

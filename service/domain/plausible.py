@@ -11,14 +11,13 @@ from collections.abc import Iterator, Mapping
 from math import isfinite
 from typing import Any, Final, NamedTuple, TypeGuard
 
-from service.domain.errors import Fault
+from service.domain.errors import Fault, pointer_step
 from service.domain.units import MAX_EXACT_INTEGER
 
 _TOKENS, _BYTES, _RATE = 2**31, 2**50, 1e18
 _MEMORY_MARGIN: Final = 1.01
 _LEAST_FRACTION, _GREATEST = 1e-30, 1e21
 _NAME_CHARACTERS, _TEXT_CHARACTERS, _LIST_ENTRIES = 200, 8000, 4096
-_POINTER_CHARACTERS: Final = 64
 # Invisible or not text: controls, formats (zero-width, direction), surrogates, private use, unassigned, line ends.
 _UNREADABLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _NAMES: Final = frozenset({"name", "hub_id", "aliases", "family", "architecture", "vendor", "gpu", "cloud"})
@@ -48,7 +47,7 @@ def oversized(facts: Mapping[str, Any] | list[Any], pointer: str = "") -> Iterat
     """The lists that are longer than any model has layers; to look at before a schema compares their entries."""
     items = facts.items() if isinstance(facts, Mapping) else enumerate(facts)
     for name, value in items:
-        inner = f"{pointer}/{_step(str(name))}"
+        inner = f"{pointer}/{pointer_step(str(name))}"
         if isinstance(value, list) and len(value) > _LIST_ENTRIES:
             yield Fault(inner, f"must have at most {_LIST_ENTRIES:,} entries.")
         elif isinstance(value, Mapping | list):
@@ -59,7 +58,7 @@ def implausible(facts: Mapping[str, Any]) -> Iterator[Fault]:
     """Everything in an entry's facts that cannot be, with its JSON pointer; nothing for facts that may stand."""
     for name, value in facts.items():
         # A published config has names of its own, which its reader checks.
-        yield from _faults(value, f"/{_step(name)}", name, "config" if name == "config" else name)
+        yield from _faults(value, f"/{pointer_step(name)}", name, "config" if name == "config" else name)
     memory = facts.get("memory")
     if isinstance(memory, Mapping):
         yield from _memory_faults(memory)
@@ -69,7 +68,7 @@ def _faults(value: object, pointer: str, name: str, unit: str) -> Iterator[Fault
     if isinstance(value, Mapping):
         for inner, item in value.items():
             yield from _text_faults(inner, pointer, "")
-            yield from _faults(item, f"{pointer}/{_step(inner)}", inner, _unit(inner, unit))
+            yield from _faults(item, f"{pointer}/{pointer_step(inner)}", inner, _unit(inner, unit))
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _faults(item, f"{pointer}/{index}", name, unit)
@@ -123,7 +122,3 @@ def _text_faults(text: str, pointer: str, name: str) -> Iterator[Fault]:
 
 def _span(name: str) -> _Span | None:
     return next((span for span in _SPANS if name.endswith(span.ending)), None)
-
-
-def _step(name: str) -> str:
-    return name[:_POINTER_CHARACTERS].replace("~", "~0").replace("/", "~1")

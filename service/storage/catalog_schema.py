@@ -13,7 +13,7 @@ from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
 from service.domain.catalog import CatalogKind
-from service.domain.errors import Fault, nearest
+from service.domain.errors import Fault, nearest, pointer_step
 
 _LONGEST_DETAIL: Final = 200
 _LONGEST_NAME: Final = 64
@@ -56,7 +56,7 @@ def json_pointer(error: ValidationError) -> str:
 
 
 def _step(part: object) -> str:
-    return f"/{str(part)[:_LONGEST_NAME].replace('~', '~0').replace('/', '~1')}"
+    return f"/{pointer_step(str(part))}"
 
 
 def _told(error: ValidationError) -> Iterator[Fault]:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import Connection, Engine, func, insert, select, update
+from sqlalchemy import Connection, Engine, Row, func, insert, select, update
 
 from service.domain.calibration import Learned, Quantity, Scope
 from service.domain.learning import Key, Observation, Sample, learn, merged
@@ -42,10 +42,15 @@ class _Read(NamedTuple):
         return sum(sample.rows for sample in self.samples)
 
 
+def learning_state(connection: Connection) -> Row[Any] | None:
+    """How far learning came, None before the first time."""
+    return connection.execute(select(LEARNING_STATE).where(LEARNING_STATE.c.id == 1)).one_or_none()
+
+
 def write_revision(database: Engine, snapshot: Snapshot) -> tuple[int | None, int]:
     """Learn from all samples, where any changed; the revision that came of it, and how many samples there are."""
     with reading(database) as connection:
-        state = connection.execute(select(LEARNING_STATE).where(LEARNING_STATE.c.id == 1)).one_or_none()
+        state = learning_state(connection)
         if state is None or state.taken == state.learned:
             return None, connection.scalar(select(func.count()).select_from(LEARNING_SAMPLE)) or 0
         oldest = connection.scalar(select(func.min(LEARNING_SAMPLE.c.catalog_revision)))

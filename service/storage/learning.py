@@ -23,7 +23,7 @@ from service.domain.learning import RULES
 from service.domain.observations import Found, Memo, observe
 from service.storage.canonical import compact_json
 from service.storage.database import hold, writing
-from service.storage.learned_values import LEARNER_LOCK, write_revision
+from service.storage.learned_values import LEARNER_LOCK, learning_state, write_revision
 from service.storage.measurement_tables import (
     ACCURACY_SCORE,
     LEARNING_QUEUE,
@@ -121,7 +121,7 @@ def _in_turn(take: Any, snapshot: Snapshot, batch: _Batch) -> _Taken:  # noqa: A
 
 
 def _state(connection: Connection) -> _State:
-    found = connection.execute(select(LEARNING_STATE).where(LEARNING_STATE.c.id == 1)).one_or_none()
+    found = learning_state(connection)
     if found is not None:
         return _State(found.seq, found.taken, found.rules)
     connection.execute(insert(LEARNING_STATE).values(id=1, seq=0, taken=0, learned=0, rules=RULES))

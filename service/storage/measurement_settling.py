@@ -53,7 +53,7 @@ def mark(database: Engine, snapshot: Snapshot) -> None:
     with writing(database) as connection:
         hold(connection, JUDGING_LOCK)
         # Before the names, as who judges rows again does: in the other order the two could wait for each other.
-        state = connection.execute(_STATE.with_for_update()).one_or_none()
+        state = _locked_state(connection)
         if not _is_current(state, snapshot):
             _mark_names(connection, state, snapshot)
             _move(connection, state, snapshot)
@@ -61,6 +61,11 @@ def mark(database: Engine, snapshot: Snapshot) -> None:
 
 def _state(connection: Connection) -> Row[Any] | None:
     return connection.execute(_STATE).one_or_none()
+
+
+def _locked_state(connection: Connection) -> Row[Any] | None:
+    """The same, for nobody else to change until the transaction ends."""
+    return connection.execute(_STATE.with_for_update()).one_or_none()
 
 
 def _move(connection: Connection, state: Row[Any] | None, snapshot: Snapshot) -> None:
@@ -119,7 +124,7 @@ def hold_judging(connection: Connection, lookups: Lookups) -> bool:
 
     Two that judge one row at once would count it twice.
     """
-    connection.execute(_STATE.with_for_update())
+    _locked_state(connection)
     return _is_settled(connection, lookups)
 
 

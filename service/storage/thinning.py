@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple
 from sqlalchemy import ColumnElement, Connection, Engine, and_, delete, func, or_, select
 
 from service.storage.database import reading
-from service.storage.measurement_tables import LEARNING_QUEUE, LEARNING_SAMPLE, LEARNING_STATE, MEASUREMENT
+from service.storage.learned_values import learning_state
+from service.storage.measurement_tables import LEARNING_QUEUE, LEARNING_SAMPLE, MEASUREMENT
 from service.storage.turns import Turns
 
 _ROWS_AT_ONCE: Final = 5000
@@ -26,7 +27,7 @@ def thin(database: Engine, age: timedelta, *, dry_run: bool = False) -> Thinned:
     before = datetime.now(UTC) - age
     old = MEASUREMENT.c.received_at < before
     with reading(database) as connection:
-        state = connection.execute(select(LEARNING_STATE).where(LEARNING_STATE.c.id == 1)).one_or_none()
+        state = learning_state(connection)
         passed = 0 if state is None else state.seq
         free = and_(old, *_free(passed))
         count = _count(connection, free)

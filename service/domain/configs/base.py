@@ -11,7 +11,7 @@ from service.domain.configs.blocks import Heads
 from service.domain.configs.checkpoint import checkpoint_formats
 from service.domain.configs.fields import LAYERS, MAX_LAYERS, Fields, shown
 from service.domain.configs.rotary import rotary
-from service.domain.errors import ConfigError, Fault, a_letter_away
+from service.domain.errors import ConfigError, Fault, a_letter_away, pointer_step
 
 QUERY_HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num", "num_attention_groups")
@@ -196,9 +196,7 @@ def _refuse_misspelt(fields: Fields, silent: list[str]) -> None:
         for meant in silent:
             if a_letter_away(name, meant):
                 detail = f"There is no {shown(name)} in a config (did you mean {meant!r}?)."
-                raise ConfigError(
-                    Fault(f"{fields.pointer}/{name.replace('~', '~0').replace('/', '~1')}", detail, (meant,))
-                )
+                raise ConfigError(Fault(f"{fields.pointer}/{pointer_step(name)}", detail, (meant,)))
 
 
 def _assumed(fields: Fields) -> tuple[str, ...]:

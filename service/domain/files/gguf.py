@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final
 
+from service.domain.errors import pointer_step
 from service.domain.files.table import (
     MOST_DIMENSIONS,
     MOST_HEADER_BYTES,
@@ -123,7 +124,7 @@ class _Source:
 
 def _pair(source: _Source, header: GgufHeader) -> None:
     key = source.text(MOST_NAME_CHARACTERS, "metadata")
-    where = f"metadata/{key[:64].replace('~', '~0').replace('/', '~1')}"
+    where = f"metadata/{pointer_step(key)}"
     kind = source.number(4)
     if key in {_ALIGNMENT_KEY, _FILE_TYPE_KEY}:
         if kind != _UNSIGNED_32:

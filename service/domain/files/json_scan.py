@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from json import JSONDecodeError, JSONDecoder
 from typing import Final
 
+from service.domain.errors import pointer_step
 from service.domain.files.table import MOST_HEADER_BYTES, refuse
 
 _BLANK: Final = re.compile(r"[ \t\n\r]*")
@@ -75,7 +76,7 @@ class Scanner:
 
     def at(self, name: str) -> str:
         """The JSON pointer of a member."""
-        return f"{self.pointer}/{name[:64].replace('~', '~0').replace('/', '~1')}"
+        return f"{self.pointer}/{pointer_step(name)}"
 
     def _name(self) -> str:
         name = self.value("")
