@@ -169,10 +169,10 @@ _REQUEST = (
     ProblemType(
         "unsupported-media-type",
         415,
-        "The body is not application/json",
+        "The body is of a type that is not read here",
         "Bodies are application/json in UTF-8, not compressed; types that end in +json are not taken for it. "
-        "Only uploads of measurements may be application/x-ndjson, and gzip.",
-        "Send Content-Type: application/json and no Content-Encoding.",
+        "Uploads of measurements may be application/x-ndjson as well, and gzip; logs text/plain.",
+        "detail names the types that are read here: for a question, application/json and no Content-Encoding.",
     ),
     ProblemType(
         "upload-budget",
@@ -205,12 +205,12 @@ _QUESTION = (
     ),
     _refusal(
         errors.UnknownModel,
-        "No model of the catalog has this slug, hub id or alias.",
+        "No model of the catalog has this slug, hub id or alias. Where the path names it, the status is 404.",
         "Take one of nearest, or send the model's published config.json as config.",
     ),
     _refusal(
         errors.UnknownGpu,
-        "No GPU of the catalog has this slug or alias.",
+        "No GPU of the catalog has this slug or alias. Where the path names it, the status is 404.",
         "Take one of nearest, or leave gpu away and give memory_bytes.",
     ),
     _refusal(

@@ -113,6 +113,9 @@ def _dtype(facts: Facts) -> Row:
 
 def _engine(facts: Facts) -> Row:
     releases = _part(facts, "releases").get("published") or ()
+    newest_build = _part(facts, "builds").get("newest")
+    if newest_build:
+        return {"newest_version": f"b{newest_build}", "known_versions": newest_build}
     return {"newest_version": releases[-1] if releases else None, "known_versions": len(releases)}
 
 

@@ -7,6 +7,7 @@ import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from heapq import nsmallest
 from itertools import chain
 from typing import Any, Final, TypeAlias
 
@@ -152,7 +153,9 @@ class NearestNames:
             parts.append(holders[:left])
             left -= len(parts[-1])
         hits = Counter(chain.from_iterable(parts))
-        return [self._names[number] for number, _ in hits.most_common(_NAMES_COMPARED)]
+        # Of as many in common the shortest names: those are the most alike.
+        nearest = nsmallest(_NAMES_COMPARED, hits.items(), key=lambda hit: (-hit[1], len(self._names[hit[0]])))
+        return [self._names[number] for number, _ in nearest]
 
 
 def _ids(value: _Meaning | None) -> tuple[str, ...]:

@@ -98,3 +98,9 @@ def test_an_engine_shows_its_newest_version_where_it_has_versions() -> None:
 
     assert (shown["newest_version"], shown["known_versions"]) == ("0.11.0", 2)
     assert (row(CatalogKind.ENGINE)["newest_version"], row(CatalogKind.ENGINE)["known_versions"]) == (None, 0)
+
+
+def test_an_engine_of_numbered_builds_shows_the_newest_as_it_is_written() -> None:
+    shown = row(CatalogKind.ENGINE, builds={"newest": 11549, "read": [3400, 11549]})
+
+    assert (shown["newest_version"], shown["known_versions"]) == ("b11549", 11549)

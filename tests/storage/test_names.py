@@ -103,6 +103,13 @@ def test_at_most_three_names_are_suggested() -> None:
     assert len(suggestions("llama-2", *(f"llama-2-{size}b" for size in range(20)))) == 3
 
 
+def test_slices_of_a_card_do_not_crowd_out_the_card() -> None:
+    """More names share the mistyped one's letters than are compared: the shortest are the most alike."""
+    slices = [f"a100-sxm-80gb-mig-{parts}g-{parts}0gb" for parts in range(1, 30)]
+
+    assert set(suggestions("a100", *slices, "a100-sxm-80gb", "a100-pcie-80gb")) >= {"a100-sxm-80gb", "a100-pcie-80gb"}
+
+
 def test_names_that_are_gone_are_not_suggested() -> None:
     names = NearestNames(["llama-2-7b", "llama-2-70b"])
 
