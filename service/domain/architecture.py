@@ -152,6 +152,8 @@ class Rotary(NamedTuple):
     """Whether positions also run over the width, height and time of pictures."""
     local: bool = False
     """Whether windowed layers rotate by a base of their own: a second table, over the published positions."""
+    short_tokens: int | None = None
+    """Of models with two sets of frequencies: the longest sequence that takes those of the shorter one."""
 
 
 _WHOLE_KEYS = Rotary()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from service.domain.commands import understand
 from service.domain.commands.models import pointed, settle_weights
+from service.domain.commands.scaling import NAMES as _SCALED
 from service.domain.errors import Fault, QuoteError
 from service.domain.spans import SPANS
 
@@ -142,6 +143,8 @@ def _understood(
     _settle_weights(found, engine, asked, catalog)
     warnings += [fault.detail for fault in found.refused]
     warnings += found.warnings
+    if not _SCALED.isdisjoint(found.settings):
+        warnings.append("The printed settings scale positions: rotary tables are quoted as published.")
     if unknown:
         more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
         warnings.append(f"Not understood of the printed settings: {' '.join(unknown[:_SHOWN])}{more}")

@@ -154,7 +154,7 @@ def _resolved(
     echo = Echo(asked, heard)
     engine = _engine(echo, catalog)
     _check_given(asked)
-    named, cards = read or _model(echo, catalog), cards_of(asked, engine, catalog)
+    named, cards = read or _model(echo, catalog, heard), cards_of(asked, engine, catalog)
     model, gpu = named.model, cards[0] if cards else _gpu(echo, catalog)
     assumptions = [named.note] if named.note else []
     assumptions += model.architecture.assumptions
@@ -224,17 +224,18 @@ def _check_given(asked: Mapping[str, Any]) -> None:
         raise ValidationError(*faults)
 
 
-def _model(echo: Echo, catalog: Catalog) -> NamedModel:
+def _model(echo: Echo, catalog: Catalog, heard: Heard | None) -> NamedModel:
     name, config = echo.asked.get("model"), echo.asked.get("config")
     if name is not None and config is not None:
         raise ValidationError(Fault("/config", "Give model or config, not both."))
+    known = heard.named if heard is not None else None
     if config is not None:
-        return NamedModel(_inline(echo, config))
+        return NamedModel(_with_cache(known.model if known else _inline(echo, config), "/config"))
     assert name is not None  # noqa: S101  # checked before
     if "assume" in echo.asked:
         raise ValidationError(Fault("/assume", "assume goes with config; a model of the catalog has its own reader."))
     try:
-        named = catalog.named_model(name)
+        named = known or catalog.named_model(name)
     except UnknownArchitecture as error:
         detail = f"The catalog holds {name}, but no reader knows its architecture yet. {error.detail}"
         raise UnknownArchitecture(Fault("/model", detail)) from error
@@ -243,7 +244,7 @@ def _model(echo: Echo, catalog: Catalog) -> NamedModel:
 
 
 def _inline(echo: Echo, config: Mapping[str, Any]) -> Model:
-    return _with_cache(from_config(config, assume_decoder=echo.asked.get("assume") == "decoder"), "/config")
+    return from_config(config, assume_decoder=echo.asked.get("assume") == "decoder")
 
 
 def _with_cache(model: Model, pointer: str) -> Model:

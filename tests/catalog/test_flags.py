@@ -15,6 +15,8 @@ FLAGS: dict[str, dict[str, Any]] = {path.stem: read_yaml(path) for path in FILES
 SETTLED = {
     *("_adapters", "_loras", "_lora_rank", "_draft", "_dtype", "_quantization", "_nodes", "_local_data", "_executor"),
     *(
+        "_rope_scaling",
+        "_positions",
         "_devices",
         "_device",
         "_main",

@@ -11,8 +11,9 @@ from service.domain.commands.models import found_model, settle_weights
 from service.domain.commands.placing import with_chosen
 from service.domain.commands.programs import Started, started
 from service.domain.commands.repositories import agrees, check_file, file_format, file_type, is_file, put_file_format
+from service.domain.commands.scaling import NAMES, rescaled_model
 from service.domain.commands.settling import check_devices, settle
-from service.domain.engines.plain import PlainEngine
+from service.domain.engines.plain import LengthRule, PlainEngine
 from service.domain.errors import Fault, NotSupported, QuoteError, ValidationError
 from service.domain.model import from_config
 from service.domain.naming import NamedModel
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 _STARTS_FOR_ITS_MODEL = frozenset({"vllm", "sglang"})
 """Engines that start for the model's longest sequence where nothing says how long."""
+_OF_THE_CONFIG = frozenset({"_dtype", "_quantization"}) | NAMES
+"""What flags say that depends on the config of a model."""
 _SHOWN = 60
 _LONG_DASHES = ("\N{EN DASH}", "\N{EM DASH}", "\N{MINUS SIGN}")
 """What word processors and web pages make of hyphens."""
@@ -47,6 +50,8 @@ class Heard:
     warnings: tuple[str, ...] = ()
     fitted: str = ""
     longer: bool = False
+    named: NamedModel | None = None
+    """The model, where it was read for what the command says of it."""
 
     def with_limit(self, tokens: int, note: str) -> Heard:
         """The same with the longest sequence that memory holds, as the command has the engine choose it."""
@@ -123,6 +128,7 @@ class _Hearing:
         given: str | None = beside.get("engine_version")
         self.version = given or start.version
         self.found = Understood()
+        self.lengths = LengthRule()
         words = (*start.words, *start.variables.values())
         # What a shell would have put in, each part once.
         self.unknown = list(dict.fromkeys(part for word in words if word.expanded for part in word.expanded))
@@ -139,6 +145,7 @@ class _Hearing:
         self._see_devices()
         named = self._model(word)
         if named is not None:
+            named = rescaled_model(found, named, self.lengths)
             settle_weights(found, named, self.catalog, self.engine.flags.quantization, self.beside)
         found.check()
         found.put("engine", self.start.engine, self.start.program)
@@ -172,10 +179,12 @@ class _Hearing:
         """The name of the release, the newest where nobody says; raises ValidationError for one that never was."""
         asked = {"engine_version": self.version} if self.version else {}
         try:
-            return self.engine.release_defaults(asked).version or ""
+            defaults = self.engine.release_defaults(asked)
         except QuoteError as error:
             said_by = {} if "engine_version" in self.beside else {"engine_version": self.start.version_by}
             raise merged(error, said_by) from error
+        self.lengths = defaults.lengths
+        return defaults.version or ""
 
     def _check_expanded(self) -> None:
         """Refuse what a shell would have put in, where it stands in a value that matters."""
@@ -238,8 +247,8 @@ class _Hearing:
         if "config" in self.beside:
             if repository:
                 found.notes.append(f"{repository[:_SHOWN]} of the command is the model of config")
-            stored = kind is not None or is_file(repository) or {"_dtype", "_quantization"} & found.settings.keys()
-            return self._described() if stored else None
+            stored = kind is not None or is_file(repository) or _OF_THE_CONFIG & found.settings.keys()
+            return self._described() if stored or self._starts_for_its_own() else None
         if given is not None:
             named = self.catalog.named_model(given)
             self._check_same(repository, kind, named, given)
@@ -250,8 +259,13 @@ class _Hearing:
         found.put("model", name, "the model")
         return named
 
+    def _starts_for_its_own(self) -> bool:
+        """Whether the engine looks up in the config for how long a sequence it starts."""
+        given = {*self.found.settings, *self.beside}
+        return self.start.engine in _STARTS_FOR_ITS_MODEL and "context_limit_tokens" not in given
+
     def _described(self) -> NamedModel:
-        """The model of a config, which is read here only where a flag or a file says how its weights are stored."""
+        """The model of a config, which is read here only where a flag, a file or a length depends on it."""
         config, assume = self.beside["config"], self.beside.get("assume") == "decoder"
         return NamedModel(from_config(config, assume_decoder=assume))
 
@@ -285,12 +299,18 @@ class _Hearing:
         }
         said_by = {name: flag for name, flag in found.said_by.items() if name in taken}
         notes, warnings = tuple(found.notes), tuple(found.warnings)
-        return Heard(self.text, asked, taken, said, said_by, notes, warnings, found.fitted, self._is_longer())
+        return Heard(self.text, asked, taken, said, said_by, notes, warnings, found.fitted, self._is_longer(), named)
 
     def _is_longer(self) -> bool:
         """Whether a variable lets the engine start for more than the model's own length."""
         word = self.start.variables.get(self.engine.flags.longer or "")
         return word is not None and not word.expanded and word.text.strip().casefold() in {"1", "true", "yes", "on"}
+
+    def _short_tokens(self, named: NamedModel | None) -> int | None:
+        """The length of the shorter of a model's two sets of rotary frequencies, where the release starts for it."""
+        if named is None or not self.lengths.short_of_two:
+            return None
+        return named.model.architecture.rotary.short_tokens
 
     def _derive_lengths(self, asked: dict[str, Any], taken: dict[str, str], named: NamedModel | None) -> None:
         """What follows for the lengths where the command names none: the model's own, shared by slots.
@@ -300,6 +320,20 @@ class _Hearing:
         own, context = (named.model.context_tokens if named else None), asked.get("context_tokens")
         slots = asked.get("parallel_slots", 1)
         if "context_limit_tokens" in asked or not own:
+            return
+        short = self._short_tokens(named)
+        if short and context and context > short:
+            detail = (
+                f"The command starts {self.engine.name} for {short:,} tokens, those of the model's shorter rotary"
+                f" frequencies: give --max-model-len for sequences of {context:,}."
+            )
+            raise ValidationError(Fault("/context_tokens", detail), Fault(POINTER, detail))
+        if short:
+            asked["context_limit_tokens"], taken["context_limit_tokens"] = short, "derived"
+            self.found.notes.append(
+                f"no longest sequence in the command: it starts for the {short:,} tokens of the model's shorter rotary"
+                f" frequencies, of {own:,}"
+            )
             return
         if context is None and slots > 1:
             asked["context_tokens"], taken["context_tokens"] = max(1, own // slots), "derived"

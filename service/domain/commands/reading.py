@@ -151,4 +151,5 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
     "shares": shares,
     "layers": layers,
     "keys": document,
+    "object": document,
 }

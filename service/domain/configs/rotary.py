@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from service.domain.architecture import Rotary
 
@@ -20,6 +20,11 @@ PICTURED = frozenset(
     {"qwen2_vl", "qwen2_5_vl", "qwen2_5_omni", "qwen2_5_omni_thinker", "qwen3_vl", "qwen3_vl_moe"}
     | {"qwen3_5", "qwen3_5_moe", "qwen3_5_text", "qwen3_5_moe_text"}
 )
+_TWO_SETS = frozenset({"longrope", "su"})
+# What the config classes of these families put where the file is silent (transformers 5.24, Phi3Config and its likes).
+_SHORT_TOKENS: Final[Mapping[str, int]] = {"phi3": 4096, "phi4_multimodal": 4096}
+# Families whose config class takes the number out of the scaling itself.
+_SHORT_IN_SCALING = frozenset({"phimoe"})
 _LONGEST_STRETCH = 1024.0
 _NO_SCALING: Mapping[str, Any] = {}
 
@@ -34,14 +39,34 @@ def rotary(fields: Fields, context_tokens: int | None) -> Rotary:
         stretch=_stretch(scaling, context_tokens),
         pictures=bool(scaling.get("mrope_section")) or fields.get("model_type") in PICTURED,
         local=fields.get("rope_local_base_freq") is not None or "sliding_attention" in stated,
+        short_tokens=_short_tokens(fields, scaling),
     )
 
 
-def _stretch(scaling: Mapping[str, Any], context_tokens: int | None) -> float:
+def rescaled(former: Rotary, scaling: Mapping[str, Any], context_tokens: int | None) -> Rotary:
+    """The tables where the positions are scaled otherwise than published."""
+    return former._replace(stretch=_stretch(scaling, context_tokens), short_tokens=None)
+
+
+def kind_of(scaling: Mapping[str, Any]) -> str:
+    """The kind of a scaling; empty where it says none."""
     kind = scaling.get("rope_type", scaling.get("type"))
+    return kind if isinstance(kind, str) else ""
+
+
+def _short_tokens(fields: Fields, scaling: Mapping[str, Any]) -> int | None:
+    if kind_of(scaling) not in _TWO_SETS:
+        return None
+    family = str(fields.get("model_type"))
+    name = "original_max_position_embeddings"
+    stated = fields.get(name) or (scaling.get(name) if family in _SHORT_IN_SCALING else None)
+    found = stated or _SHORT_TOKENS.get(family)
+    return found if type(found) is int and found > 0 else None
+
+
+def _stretch(scaling: Mapping[str, Any], context_tokens: int | None) -> float:
+    kind = kind_of(scaling)
     factor = _within(scaling.get("factor"), most=_LONGEST_STRETCH)
-    if not isinstance(kind, str):
-        return 1.0
     if kind in _STRETCHED:
         return factor
     original = scaling.get("original_max_position_embeddings")

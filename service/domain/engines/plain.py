@@ -17,13 +17,31 @@ if TYPE_CHECKING:
     from service.domain.measurement_limits import Limits
     from service.domain.model import Model
 
-__all__ = ["ENGINES", "PLAIN_TYPES", "EngineDefaults", "PlainEngine", "StepPolicy", "from_facts", "step_policy"]
+__all__ = [
+    "ENGINES",
+    "PLAIN_TYPES",
+    "EngineDefaults",
+    "LengthRule",
+    "PlainEngine",
+    "StepPolicy",
+    "from_facts",
+    "step_policy",
+]
 
 PLAIN_TYPES = frozenset({"fp32", "bf16", "fp16"})
 """Types that are computed in as they are stored."""
 
 ENGINES = ("none", "vllm", "sglang", "tensorrt-llm", "llama.cpp", "ollama", "tgi", "lmdeploy")
 """Every engine of the contract, also those that this release refuses by name."""
+
+
+class LengthRule(NamedTuple):
+    """What a release takes for a model's longest sequence, where positions are scaled."""
+
+    short_of_two: bool = False
+    """Of two sets of rotary frequencies the shorter one's, where nobody says how long."""
+    yarn_multiplies: bool = True
+    """Whether yarn's factor counts over the positions it was trained for; else those of the config alone."""
 
 
 class EngineDefaults(NamedTuple):
@@ -34,6 +52,7 @@ class EngineDefaults(NamedTuple):
     memory_basis: str
     memory_utilization: float
     reserve_bytes: int | None
+    lengths: LengthRule = LengthRule()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

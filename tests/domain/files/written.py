@@ -54,12 +54,12 @@ def gguf_file(
 
 
 def refusal(reader: Callable[[], object]) -> str:
-    """The pointer of what is refused, in less than a second."""
-    started = time.perf_counter()
+    """The pointer of what is refused, in less than a second of computing."""
+    started = time.thread_time()
     with pytest.raises(ValidationError) as caught:
         reader()
 
-    assert time.perf_counter() - started < 1
+    assert time.thread_time() - started < 1
     return caught.value.faults[0].pointer
 
 

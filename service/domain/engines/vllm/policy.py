@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from service.domain.commands.flags import FlagTable
 from service.domain.engines import plain
 from service.domain.engines.dated import Dated, dated, made, newest
-from service.domain.engines.plain import EngineDefaults
+from service.domain.engines.plain import EngineDefaults, LengthRule
 from service.domain.engines.versions import Release, Timeline, parse
 from service.domain.engines.vllm.rules import (
     AtCapability,
@@ -70,6 +70,7 @@ class Topics:
 
     engine: Dated[EngineRule]
     utilization: Dated[float]
+    longest: Dated[LengthRule]
     blocks: Dated[BlockRule]
     runner: Dated[RunnerRule]
     graphs: Dated[GraphsRule]
@@ -81,12 +82,13 @@ class Topics:
 class ReleaseRules:
     """The rules of one release; its `note` says where they are another release's."""
 
-    __slots__ = ("cores", "engine", "name", "note", "release")
+    __slots__ = ("cores", "engine", "longest", "name", "note", "release")
 
     def __init__(self, name: str, release: Release, note: str | None, topics: Topics, constants: Constants) -> None:
         """Resolve every topic for both cores."""
         self.name, self.release, self.note = name, release, note
         self.engine = newest(topics.engine, release)
+        self.longest = newest(topics.longest, release)
         self.cores = {core: _rules(topics, core, release, constants) for core in _CORES}
 
 
@@ -120,7 +122,7 @@ class VllmEngine:
         """The defaults of the release asked for, by default the newest; its reserve is modelled."""
         release = self.release(asked.get("engine_version"))
         utilization = release.cores[release.engine.core].utilization
-        return EngineDefaults(release.name, (), self.memory_basis, utilization, None)
+        return EngineDefaults(release.name, (), self.memory_basis, utilization, None, release.longest)
 
     def weight_name(self, asked: str | None, model: Model, gpu: Gpu | None) -> str:
         """What the engine loads: its own reading of a plain width, and 16 bits of a 32-bit checkpoint."""
@@ -168,6 +170,7 @@ def _topics(facts: Mapping[str, Any]) -> Topics:
     return Topics(
         engine=dated(facts["engine"], _engine),
         utilization=dated(facts["utilization"], lambda row: float(row["fraction"])),
+        longest=dated(facts["longest"], lambda row: LengthRule(row["short_of_two"], row["yarn_multiplies"])),
         blocks=dated(facts["blocks"], _blocks),
         runner=dated(facts["runner"], _runner),
         graphs=dated(facts["graphs"], lambda row: made(GraphsRule, row)),
