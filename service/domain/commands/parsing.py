@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import argparse
 from bisect import bisect_left
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from service.domain.commands.spelling import spelt
 from service.domain.errors import Fault, ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from service.domain.commands.flags import Flag, Style
     from service.domain.commands.words import Word
@@ -68,25 +69,15 @@ class _ArgumentParser(argparse.ArgumentParser):
     The general ways build and match a pattern for each flag, and look at every spelling for an abbreviation.
     """
 
-    spellings: Sequence[str] = ()
-    """In their order."""
-
     def error(self, message: str) -> NoReturn:
         raise MisuseError(message)
 
-    def _get_option_tuples(self, option_string: str) -> list[tuple[argparse.Action, str, str | None]]:
-        # Without abbreviations argparse still reads -ngl99 as -n with the value gl99.
-        if not self.allow_abbrev:
+    def _get_option_tuples(self, option_string: str) -> list[Any]:
+        # Long abbreviations are written out before. Where there are none, argparse still reads -ngl99 as -n with the
+        # value gl99. What the tuples hold differs between releases of Python: they are only passed on.
+        if not self.allow_abbrev or option_string.startswith("--"):
             return []
-        if not option_string.startswith("--"):
-            return super()._get_option_tuples(option_string)
-        prefix, equals, value = option_string.partition("=")
-        found = []
-        for spelling in self.spellings[bisect_left(self.spellings, prefix) :]:
-            if not spelling.startswith(prefix):
-                break
-            found.append((self._option_string_actions[spelling], spelling, value if equals else None))
-        return found
+        return super()._get_option_tuples(option_string)
 
     def _match_argument(self, action: argparse.Action, arg_strings_pattern: str) -> int:
         if action.nargs is None and arg_strings_pattern.startswith("A"):
@@ -131,7 +122,7 @@ class Parser:
         # which there are none here, and parsing walks it three times.
         self._parser._actions.clear()  # noqa: SLF001
         self._notes: dict[str, _Note] = self._parser._option_string_actions  # type: ignore[assignment]  # noqa: SLF001
-        self._parser.spellings = sorted(spelling for spelling in taken if spelling.startswith("--"))
+        self._long = sorted(spelling for spelling in taken if spelling.startswith("--"))
 
     def parse(self, words: Sequence[Word]) -> Parsed:
         """What the words give; raises ValidationError where a value is missing or an abbreviation is ambiguous."""
@@ -165,17 +156,34 @@ class Parser:
 
     def _whole(self, spelling: str) -> str:
         """The one spelling that this begins; itself where it is one, or where it begins none or several."""
-        if spelling in self._notes or not self.style.abbreviations or not spelling.startswith("--"):
-            return spelling
-        spellings = self._parser.spellings
-        at = bisect_left(spellings, spelling)
-        begun = [whole for whole in spellings[at : at + 2] if whole.startswith(spelling)]
+        begun = self._begun(spelling)
         return begun[0] if len(begun) == 1 else spelling
+
+    def _begun(self, spelling: str) -> list[str]:
+        """The long spellings that this begins, unless it is one itself or the engine takes no abbreviations."""
+        if spelling in self._notes or not self.style.abbreviations or not spelling.startswith("--"):
+            return []
+        return list(
+            takewhile(lambda whole: whole.startswith(spelling), self._long[bisect_left(self._long, spelling) :])
+        )
+
+    def _written_out(self, texts: Sequence[str]) -> Iterator[str]:
+        """The words with flags written out, up to a bare `--`; raises MisuseError where one begins several."""
+        words = iter(texts)
+        for text in words:
+            if text == "--":
+                yield from (text, *words)
+                return
+            spelling, equals, value = (text, "", "") if text in self._notes else text.partition("=")
+            begun = self._begun(spelling)
+            if len(begun) > 1:
+                raise MisuseError(f"ambiguous option: {text} could match {', '.join(begun)}")
+            yield f"{begun[0]}{equals}{value}" if begun else text
 
     def _by_argparse(self, texts: Sequence[str]) -> Parsed:
         namespace = argparse.Namespace(found=[])
         try:
-            _, others = self._parser.parse_known_args(texts, namespace)
+            _, others = self._parser.parse_known_args(list(self._written_out(texts)), namespace)
         except (MisuseError, argparse.ArgumentError) as error:
             detail = f"The command cannot be read: {str(error)[:_LONGEST]}."
             raise ValidationError(Fault("/command", detail)) from error
