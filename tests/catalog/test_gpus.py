@@ -15,7 +15,7 @@ MEASURED_GIB = {
     "rtx-4060-ti-16gb": 15.57, "rtx-4070": 11.59, "rtx-4080-super": 15.56, "rtx-5060-ti-16gb": 15.45,
     "rtx-5070-ti": 15.44, "rtx-2060-12gb": 11.56, "gtx-1080-ti": 10.91, "quadro-rtx-8000": 47.25, "rx-7900-xt": 19.98,
     "rx-9070-xt": 15.92, "mi50-32gb": 31.98, "arc-a770-16gb": 15.11, "jetson-orin-nano-8gb": 7.44,
-    "jetson-agx-orin-64gb": 61.35,
+    "jetson-agx-orin-64gb": 61.35, "apple-m4-16gb": 11.84, "apple-m4-max-36gb": 28.08,
 }  # fmt: skip
 
 # A type's rate over the 16-bit rate is 2 for 8 bits; where it is not, the entry says why.
@@ -185,7 +185,8 @@ def test_a_card_answers_to_what_drivers_and_clouds_call_it(name: str, entry: str
 @pytest.mark.parametrize(
     "name",
     ["A100", "V100", "GH200", "P100", "A800", "RTX 3080", "NVIDIA GeForce RTX 3080", "NVIDIA GeForce RTX 4060 Ti",
-     "NVIDIA GeForce RTX 5060 Ti", "RTX PRO 5000", "AMD Instinct MI60 / MI50", "Orin"],
+     "NVIDIA GeForce RTX 5060 Ti", "RTX PRO 5000", "AMD Instinct MI60 / MI50", "Orin", "Apple M4 Max",
+     "Apple M3 Ultra"],
 )  # fmt: skip
 def test_a_name_that_two_cards_share_is_nobodys(name: str) -> None:
     assert [gpu["id"] for gpu in entries("gpu").values() if name in gpu["aliases"]] == []
