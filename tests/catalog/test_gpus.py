@@ -11,16 +11,24 @@ MEASURED_GIB = {
     "gb200-186gb": 184.31, "b300-sxm-288gb": 267.69, "b200-sxm-180gb": 178.35, "mi300x": 191.98, "l40s": 44.53,
     "a40": 44.97, "rtx-pro-6000-blackwell-server": 94.97, "rtx-5090": 31.36, "rtx-4090": 23.53, "rtx-3090": 23.58,
     "a10g": 22.07, "l4": 22.04, "t4": 14.56, "v100-sxm2-32gb": 31.74, "rx-7900-xtx": 23.98,
-    "radeon-ai-pro-r9700": 31.86,
+    "radeon-ai-pro-r9700": 31.86, "rtx-3060-ti": 7.65, "rtx-3070": 7.64, "rtx-3080-ti": 11.63, "rtx-4060-ti-8gb": 7.62,
+    "rtx-4060-ti-16gb": 15.57, "rtx-4070": 11.59, "rtx-4080-super": 15.56, "rtx-5060-ti-16gb": 15.45,
+    "rtx-5070-ti": 15.44, "rtx-2060-12gb": 11.56, "gtx-1080-ti": 10.91, "quadro-rtx-8000": 47.25, "rx-7900-xt": 19.98,
+    "rx-9070-xt": 15.92, "mi50-32gb": 31.98, "arc-a770-16gb": 15.11, "jetson-orin-nano-8gb": 7.44,
+    "jetson-agx-orin-64gb": 61.35, "apple-m4-16gb": 11.84, "apple-m4-max-36gb": 28.08,
 }  # fmt: skip
 
 # A type's rate over the 16-bit rate is 2 for 8 bits; where it is not, the entry says why.
 FP8_RATIOS = dict.fromkeys(("gaudi3-128gb", "tpu-v6e", "trainium1", "inferentia2"), 1)
 INT8_RATIOS = dict.fromkeys(
-    ("mi210", "mi250x-gcd", "mi455x", "rx-7900-xtx", "radeon-pro-w7900", "ryzen-ai-max-395", "tpu-v4"), 1
-)
+    ("mi210", "mi250x-gcd", "mi455x", "rx-7900-xtx", "rx-7900-xt", "rx-7900-gre", "radeon-pro-w7900",
+     "radeon-pro-w7800", "ryzen-ai-max-395", "tpu-v4"), 1
+)  # fmt: skip
 INT8_BELOW_16_BIT = {"b300-sxm-288gb", "gb300-288gb"} | {name for name in cards() if name.startswith("v100")}
-NVFP4_RATIOS = {"b300-sxm-288gb": 3.11, "gb300-288gb": 3, "rtx-5080": 4, "rtx-5090": 4}
+GEFORCE_50 = (
+    "rtx-5060-ti-8gb", "rtx-5060-ti-16gb", "rtx-5070", "rtx-5070-ti", "rtx-5080", "rtx-5090", "rtx-5090-laptop",
+)  # fmt: skip
+NVFP4_RATIOS = {"b300-sxm-288gb": 3.11, "gb300-288gb": 3} | dict.fromkeys(GEFORCE_50, 4)
 
 
 def peak(gpu: Facts, kind: str) -> float | None:
@@ -118,7 +126,7 @@ def test_caches_are_of_the_size_of_caches() -> None:
 
 
 def test_the_two_16_bit_types_run_at_one_rate() -> None:
-    assert odd_ratios("bf16", "fp16", {"gaudi3-128gb": 3.65}, 1) == []
+    assert odd_ratios("bf16", "fp16", {"gaudi3-128gb": 3.65, "mi100": 0.5}, 1) == []
 
 
 def test_fp8_runs_at_twice_the_16_bit_rate() -> None:
@@ -145,8 +153,10 @@ def test_fp4_runs_at_twice_the_fp8_rate_or_more() -> None:
 
 @pytest.mark.parametrize(
     "architecture, absent",
-    [("volta", ("bf16", "fp8", "fp4", "tf32")), ("turing", ("bf16", "fp8", "fp4")), ("ampere", ("fp8", "fp4")),
-     ("ada", ("fp4",)), ("hopper", ("fp4",)), ("cdna2", ("fp8", "fp4")), ("rdna3", ("fp8", "fp4"))],
+    [("maxwell", ("fp16", "bf16", "fp8", "fp4", "tf32", "int8")), ("pascal", ("bf16", "fp8", "fp4", "tf32")),
+     ("volta", ("bf16", "fp8", "fp4", "tf32")), ("turing", ("bf16", "fp8", "fp4")), ("ampere", ("fp8", "fp4")),
+     ("ada", ("fp4",)), ("hopper", ("fp4",)), ("gcn5.1", ("bf16", "fp8", "fp4")), ("cdna", ("fp8", "fp4")),
+     ("cdna2", ("fp8", "fp4")), ("rdna2", ("bf16", "fp8", "fp4")), ("rdna3", ("fp8", "fp4"))],
 )  # fmt: skip
 def test_an_architecture_has_no_rate_for_a_type_it_cannot_multiply(architecture: str, absent: tuple[str, ...]) -> None:
     of_it = [gpu["peak_flops_per_second"] for gpu in entries("gpu").values() if gpu["architecture"] == architecture]
@@ -162,12 +172,21 @@ def test_an_architecture_has_no_rate_for_a_type_it_cannot_multiply(architecture:
         ("nvidia-h100-80gb", "h100-sxm-80gb"), ("H100", "h100-sxm-80gb"), ("NVIDIA H200", "h200-sxm-141gb"),
         ("NVIDIA-H100-NVL", "h100-nvl-94gb"), ("Tesla T4", "t4"), ("NVIDIA GeForce RTX 4090", "rtx-4090"),
         ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", "h100-sxm-80gb-mig-1g-10gb"), ("AMD Instinct MI300X", "mi300x"),
+        ("NVIDIA GeForce RTX 3070", "rtx-3070"), ("NVIDIA-GeForce-RTX-4070-SUPER", "rtx-4070-super"),
+        ("RTX 5070 Ti", "rtx-5070-ti"), ("NVIDIA RTX PRO 5000 72GB Blackwell", "rtx-pro-5000-blackwell-72gb"),
+        ("NVIDIA RTX PRO 5000 Blackwell", "rtx-pro-5000-blackwell-48gb"), ("Tesla M40 24GB", "m40-24gb"),
+        ("NVIDIA GeForce RTX 4090 Laptop GPU", "rtx-4090-laptop"), ("AMD Radeon RX 9070 XT", "rx-9070-xt"),
     ],
 )  # fmt: skip
 def test_a_card_answers_to_what_drivers_and_clouds_call_it(name: str, entry: str) -> None:
     assert name in entries("gpu")[entry]["aliases"]
 
 
-@pytest.mark.parametrize("name", ["A100", "V100", "GH200", "P100", "A800"])
+@pytest.mark.parametrize(
+    "name",
+    ["A100", "V100", "GH200", "P100", "A800", "RTX 3080", "NVIDIA GeForce RTX 3080", "NVIDIA GeForce RTX 4060 Ti",
+     "NVIDIA GeForce RTX 5060 Ti", "RTX PRO 5000", "AMD Instinct MI60 / MI50", "Orin", "Apple M4 Max",
+     "Apple M3 Ultra"],
+)  # fmt: skip
 def test_a_name_that_two_cards_share_is_nobodys(name: str) -> None:
     assert [gpu["id"] for gpu in entries("gpu").values() if name in gpu["aliases"]] == []

@@ -23,7 +23,7 @@ def model_of(name: str) -> str | None:
     return snapshot().named_model(name).model.id
 
 
-@pytest.mark.parametrize("kind, entries_least, names_least", [("gpu", 98, 232), ("model", 367, 596)])
+@pytest.mark.parametrize("kind, entries_least, names_least", [("gpu", 161, 420), ("model", 367, 596)])
 def test_the_list_of_names_is_whole(kind: str, entries_least: int, names_least: int) -> None:
     assert len(KNOWN[kind]) >= entries_least
     assert len(list(known(kind))) >= names_least
