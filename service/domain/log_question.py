@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from service.domain.commands import understand
 from service.domain.commands.models import pointed, settle_weights
 from service.domain.commands.scaling import NAMES as _SCALED
+from service.domain.commands.states import TYPE as _STATE_TYPE
 from service.domain.errors import Fault, QuoteError
 from service.domain.spans import SPANS
 
@@ -145,6 +146,8 @@ def _understood(
     warnings += found.warnings
     if not _SCALED.isdisjoint(found.settings):
         warnings.append("The printed settings scale positions: rotary tables are quoted as published.")
+    if _STATE_TYPE in found.settings:
+        warnings.append("The printed settings type recurrent states: they are quoted in the type of the config.")
     if unknown:
         more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
         warnings.append(f"Not understood of the printed settings: {' '.join(unknown[:_SHOWN])}{more}")

@@ -17,6 +17,7 @@ SETTLED = {
     *(
         "_rope_scaling",
         "_positions",
+        "_state_type",
         "_devices",
         "_device",
         "_main",

@@ -13,7 +13,8 @@ from service.domain.commands.programs import Started, started
 from service.domain.commands.repositories import agrees, check_file, file_format, file_type, is_file, put_file_format
 from service.domain.commands.scaling import NAMES, rescaled_model
 from service.domain.commands.settling import check_devices, settle
-from service.domain.engines.plain import LengthRule, PlainEngine
+from service.domain.commands.states import TYPE, with_state_type
+from service.domain.engines.plain import EngineDefaults, PlainEngine
 from service.domain.errors import Fault, NotSupported, QuoteError, ValidationError
 from service.domain.model import from_config
 from service.domain.naming import NamedModel
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 _STARTS_FOR_ITS_MODEL = frozenset({"vllm", "sglang"})
 """Engines that start for the model's longest sequence where nothing says how long."""
-_OF_THE_CONFIG = frozenset({"_dtype", "_quantization"}) | NAMES
+_OF_THE_CONFIG = frozenset({"_dtype", "_quantization", TYPE}) | NAMES
 """What flags say that depends on the config of a model."""
 _SHOWN = 60
 _LONG_DASHES = ("\N{EN DASH}", "\N{EM DASH}", "\N{MINUS SIGN}")
@@ -128,7 +129,7 @@ class _Hearing:
         given: str | None = beside.get("engine_version")
         self.version = given or start.version
         self.found = Understood()
-        self.lengths = LengthRule()
+        self.defaults: EngineDefaults
         words = (*start.words, *start.variables.values())
         # What a shell would have put in, each part once.
         self.unknown = list(dict.fromkeys(part for word in words if word.expanded for part in word.expanded))
@@ -145,7 +146,8 @@ class _Hearing:
         self._see_devices()
         named = self._model(word)
         if named is not None:
-            named = rescaled_model(found, named, self.lengths)
+            named = rescaled_model(found, named, self.defaults.lengths)
+            named = with_state_type(found, named, self.defaults.typed_states)
             settle_weights(found, named, self.catalog, self.engine.flags.quantization, self.beside)
         found.check()
         found.put("engine", self.start.engine, self.start.program)
@@ -179,12 +181,11 @@ class _Hearing:
         """The name of the release, the newest where nobody says; raises ValidationError for one that never was."""
         asked = {"engine_version": self.version} if self.version else {}
         try:
-            defaults = self.engine.release_defaults(asked)
+            self.defaults = self.engine.release_defaults(asked)
         except QuoteError as error:
             said_by = {} if "engine_version" in self.beside else {"engine_version": self.start.version_by}
             raise merged(error, said_by) from error
-        self.lengths = defaults.lengths
-        return defaults.version or ""
+        return self.defaults.version or ""
 
     def _check_expanded(self) -> None:
         """Refuse what a shell would have put in, where it stands in a value that matters."""
@@ -308,7 +309,7 @@ class _Hearing:
 
     def _short_tokens(self, named: NamedModel | None) -> int | None:
         """The length of the shorter of a model's two sets of rotary frequencies, where the release starts for it."""
-        if named is None or not self.lengths.short_of_two:
+        if named is None or not self.defaults.lengths.short_of_two:
             return None
         return named.model.architecture.rotary.short_tokens
 

@@ -53,6 +53,8 @@ class EngineDefaults(NamedTuple):
     memory_utilization: float
     reserve_bytes: int | None
     lengths: LengthRule = LengthRule()
+    typed_states: frozenset[str] = frozenset()
+    """Mixers whose recurrent states may be told to be of another type than the config's."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -71,6 +71,7 @@ class Topics:
     engine: Dated[EngineRule]
     utilization: Dated[float]
     longest: Dated[LengthRule]
+    typed_states: Dated[frozenset[str]]
     blocks: Dated[BlockRule]
     runner: Dated[RunnerRule]
     graphs: Dated[GraphsRule]
@@ -82,13 +83,14 @@ class Topics:
 class ReleaseRules:
     """The rules of one release; its `note` says where they are another release's."""
 
-    __slots__ = ("cores", "engine", "longest", "name", "note", "release")
+    __slots__ = ("cores", "engine", "longest", "name", "note", "release", "typed_states")
 
     def __init__(self, name: str, release: Release, note: str | None, topics: Topics, constants: Constants) -> None:
         """Resolve every topic for both cores."""
         self.name, self.release, self.note = name, release, note
         self.engine = newest(topics.engine, release)
         self.longest = newest(topics.longest, release)
+        self.typed_states = newest(topics.typed_states, release)
         self.cores = {core: _rules(topics, core, release, constants) for core in _CORES}
 
 
@@ -122,7 +124,8 @@ class VllmEngine:
         """The defaults of the release asked for, by default the newest; its reserve is modelled."""
         release = self.release(asked.get("engine_version"))
         utilization = release.cores[release.engine.core].utilization
-        return EngineDefaults(release.name, (), self.memory_basis, utilization, None, release.longest)
+        own = (release.longest, release.typed_states)
+        return EngineDefaults(release.name, (), self.memory_basis, utilization, None, *own)
 
     def weight_name(self, asked: str | None, model: Model, gpu: Gpu | None) -> str:
         """What the engine loads: its own reading of a plain width, and 16 bits of a 32-bit checkpoint."""
@@ -171,6 +174,7 @@ def _topics(facts: Mapping[str, Any]) -> Topics:
         engine=dated(facts["engine"], _engine),
         utilization=dated(facts["utilization"], lambda row: float(row["fraction"])),
         longest=dated(facts["longest"], lambda row: LengthRule(row["short_of_two"], row["yarn_multiplies"])),
+        typed_states=dated(facts["typed_states"], lambda row: frozenset(row["mixers"])),
         blocks=dated(facts["blocks"], _blocks),
         runner=dated(facts["runner"], _runner),
         graphs=dated(facts["graphs"], lambda row: made(GraphsRule, row)),
