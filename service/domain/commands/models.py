@@ -20,6 +20,8 @@ _POINTER = "/command"
 _SHOWN = 120
 _HUB_FOLDER = re.compile(r"models--([\w.-]+?)--([\w.-]+)", re.ASCII)
 _SHARD = re.compile(r"[-.]\d{5}-of-\d{5}$", re.ASCII)
+# What stands before the type of files whose types are mixed for each model anew.
+_MIXED = re.compile(r"[-._]UD(?=[-._]I?Q\d)", re.ASCII | re.IGNORECASE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,20}://", re.ASCII)
 _OF_HUB = frozenset({"hf", "huggingface"})
 
@@ -47,7 +49,7 @@ def pointed(word: str) -> Pointed:
     if not path and not file:
         return Pointed(word, path=False)
     stem = last.rpartition(".")[0] if file else last
-    return Pointed(_SHARD.sub("", stem), path=True)
+    return Pointed(_MIXED.sub("", _SHARD.sub("", stem)), path=True)
 
 
 def found_model(word: str, catalog: Catalog, notes: list[str]) -> tuple[str, NamedModel]:

@@ -20,6 +20,7 @@ _COMMON = "q4_k_m"
 _GGUF = ".gguf"
 _SHOWN = 60
 _PLAIN_FILE = re.compile(r"[-._](F16|F32)\.gguf$", re.IGNORECASE)
+_MIXED = re.compile(r"(?:^|[-._/:])UD-", re.IGNORECASE)
 _PREFIXES = re.compile(r"^UD-", re.IGNORECASE)
 
 
@@ -31,12 +32,22 @@ def file_format(found: Understood, word: str | None) -> tuple[str | None, str | 
     if repository is None:
         if spelling is not None:
             found.ignore(spelling)
+        _note_mix(found, word)
         return _plain_file(word) if word else (None, None)
+    _note_mix(found, file or repository)
     parts = _REPOSITORY.fullmatch(repository.strip())
     if parts is None:
         found.fail(f"{repository[:_SHOWN]!r} is no repository: write owner/name, or owner/name:Q4_K_M.")
         return word, None
     return parts["name"], _type_of(parts["type"], file)
+
+
+def _note_mix(found: Understood, word: str | None) -> None:
+    """Say of files whose types are mixed for each model anew that a type by name is near and not exact."""
+    if word is not None and _MIXED.search(word):
+        found.notes.append(
+            "UD- files mix types model by model: give the size of the file as weight_bytes for its exact weights"
+        )
 
 
 def _plain_file(word: str) -> tuple[str, str | None]:
@@ -94,7 +105,10 @@ def put_file_format(
                     f"the file type {kind[:_SHOWN]} of the command is taken for the weight_dtype beside it"
                 )
                 return
-            found.fail(f"The file type {kind[:_SHOWN]!r} is not known: give weight_dtype beside the command.")
+            found.fail(
+                f"The file type {kind[:_SHOWN]!r} is not known: give the nearest one that is as weight_dtype beside the"
+                " command, and the size of the file as weight_bytes."
+            )
     elif beside is None and own_format(named) in PLAIN_TYPES:
         found.put("weight_dtype", _COMMON, "the repository")
         found.notes.append("of a repository without a file type llama.cpp takes Q4_K_M where there is one")
