@@ -97,6 +97,8 @@ class FlagTable:
         self.longer: str | None = facts.get("longer_than_published", {}).get("variable")
         """The variable without which it does not start for more than the model's own length; None where it does."""
         self.quantization: Mapping[str, Mapping[str, Any]] = facts.get("quantization", {})
+        self.moot = {flag: name for name, flags in facts.get("moot_with", {}).items() for flag in flags}
+        """Flags that are refused unless a name is given, by their first spelling: that name."""
         self.ollama = {row["variable"]: _row(row) for row in facts.get("ollama", ())}
         self.by_spelling = _by_spelling(self.flags)
         self._printed = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from service.domain.commands.reading import READERS, MisreadError, shown
 from service.domain.errors import Fault, NotSupported, QuoteError, ValidationError, nearest
@@ -23,6 +23,14 @@ _MOST_STRANGERS = 8
 """Flags and keys that nobody knows of which a refusal names so many, each with the nearest."""
 
 
+class Unless(NamedTuple):
+    """A flag that does not matter where `name` is given; `detail` is its refusal."""
+
+    name: str
+    spelling: str
+    detail: str
+
+
 @dataclass(slots=True)
 class Understood:
     """What flags say. `settings` are names of the question, those with an underscore before them still to be settled.
@@ -39,6 +47,8 @@ class Understood:
     wrong: list[Fault] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    unless: list[Unless] = field(default_factory=list)
+    """What is refused unless a name is given, which `settle` finds out."""
     fitted: str = ""
     """The flag that leaves the longest sequence to what memory holds; empty where none does."""
 
@@ -116,9 +126,12 @@ class Meaning:
         elif flag.reads == "keys":
             self._keys(flag, spelling, value)
         elif flag.why is not None:
-            found.refuse(
-                f"{spelling} {_said(value)}changes what memory holds and is not modelled: {_way_out(flag.why)}."
-            )
+            detail = f"{spelling} {_said(value)}changes what memory holds and is not modelled: {_way_out(flag.why)}."
+            name = self.table.moot.get(next(iter(flag.spellings), ""))
+            if name is None:
+                found.refuse(detail)
+            else:
+                found.unless.append(Unless(name, spelling, detail))
         else:
             self._set(flag, spelling, value)
 

@@ -23,6 +23,12 @@ def settle(
     """Settle the engine's own names, all but those that need the model; `beside` are names that are given too."""
     _SETTLERS[engine.name](found, engine, version)
     _prompts(found, beside)
+    given = {*found.settings, *beside}
+    for name, spelling, detail in found.unless:
+        if name in given:
+            found.ignore(spelling)
+        else:
+            found.refuse(detail)
 
 
 def check_devices(found: Understood, start: Started, asked: Mapping[str, Any]) -> None:
