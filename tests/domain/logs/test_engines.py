@@ -186,6 +186,7 @@ class TestLlamaCpp:
         reading = read([*_TARGET, *drafter])
 
         assert (reading.starts, reading.version) == (1, "6500")
+        assert any("draft model" in each for each in reading.warnings)
         assert said(reading, "model") == "/m/target.gguf"
         assert said(reading, "kv_cache_bytes") == 8 << 20
         assert said(reading, "activation_bytes") == 9 << 20
