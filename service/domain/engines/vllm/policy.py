@@ -76,6 +76,7 @@ class Topics:
     runner: Dated[RunnerRule]
     graphs: Dated[GraphsRule]
     towers: Dated[bool]
+    compiling: Dated[bool]
     paddings: Dated[Padding]
     cores: Mapping[str, CoreTopics]
 
@@ -179,6 +180,7 @@ def _topics(facts: Mapping[str, Any]) -> Topics:
         runner=dated(facts["runner"], _runner),
         graphs=dated(facts["graphs"], lambda row: made(GraphsRule, row)),
         towers=dated(facts["towers"], lambda row: bool(row["left_out"])),
+        compiling=dated(facts["compiling"], lambda row: bool(row["copies_tables"])),
         paddings=dated(facts["weights"]["padding"], lambda row: made(Padding, row)),
         cores={core: _core(facts, core) for core in _CORES},
     )
@@ -317,6 +319,7 @@ def _rules(topics: Topics, core: str, release: Release, constants: Constants) ->
         _links(own.links, release),
         newest(topics.graphs, release),
         newest(topics.towers, release),
+        newest(topics.compiling, release),
         _paddings(topics.paddings, release),
         constants,
     )

@@ -116,6 +116,10 @@ def spread(size: int, less: float, more: float) -> Span:
 
 def _activations(peak: Peak, rules: Rules, batch: Batch, setting: Setting) -> tuple[Part, Part]:
     sampling = peak.sampler + peak.beside_sampler
+    warm = max(peak.forward, sampling) + peak.kept
+    if peak.compiling > warm:
+        note = f"a first start tries kernels on a copy of the table of words; {warm:,} B where they are compiled before"
+        return Part("activations", _cold(peak.compiling, warm, rules), note), Part("sampler", NOTHING, "")
     if peak.forward >= sampling:
         note = f"one pass over {batch.tokens:,} tokens, larger than the sampler's {sampling:,} B"
         pass_ = Part("activations", spread(peak.forward + peak.kept, *_pass_shares(setting, rules)), note)
@@ -132,6 +136,13 @@ def _activations(peak: Peak, rules: Rules, batch: Batch, setting: Setting) -> tu
             + _otherwise(setting, rules),
         ),
     )
+
+
+def _cold(compiling: int, warm: int, rules: Rules) -> Span:
+    """What a first start holds; the interval, which takes a share of the way to either end, holds later starts too."""
+    less, more = rules.constants.forward_spread[rules.core]
+    way = (compiling - warm * (1 - less)) / rules.constants.interval_share
+    return Span(max(0, compiling - whole(way)), compiling, compiling + whole(compiling * more))
 
 
 def _otherwise(setting: Setting, rules: Rules) -> str:

@@ -366,6 +366,7 @@ class Rules:
     links: tuple[LinkRule, ...]
     graphs: GraphsRule
     leaves_towers_out: bool
+    copies_tables: bool
     paddings: tuple[Padding, ...]
     constants: Constants
 
