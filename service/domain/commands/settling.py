@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from service.domain.commands.media import settle_media
 from service.domain.commands.placing import settle_devices
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def _experts(found: Understood) -> None:
 
 def _vllm(found: Understood, engine: VllmEngine, version: str | None) -> None:
     _adapters(found, engine)
+    settle_media(found, engine, version)
     _chunks(found, engine, version)
     _fitted(found, engine, version)
     draft = found.take("_draft")

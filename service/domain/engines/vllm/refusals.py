@@ -8,6 +8,7 @@ from service.domain.cache.indexer import IndexerCache
 from service.domain.cache.latent import LatentCache
 from service.domain.engines.prediction import predicted_layers
 from service.domain.engines.vllm.drafts import NO_LAYERS, ONE_LAYER, OWN_LAYERS
+from service.domain.engines.vllm.media_checks import check_media
 from service.domain.engines.vllm.rules import kernel_name
 from service.domain.engines.vllm.setting import has_latent, has_states
 from service.domain.errors import Fault, NotSupported, ValidationError, nearest
@@ -55,6 +56,7 @@ def check(setting: Setting, release: ReleaseRules, rules: Rules) -> tuple[Refusa
     _check_draft(setting, rules)
     _check_sampler(setting, rules)
     _check_ranks(setting)
+    check_media(setting, rules)
     return (*_types(setting), *_free_memory(setting))
 
 
