@@ -103,6 +103,25 @@ def test_settings_that_cannot_be_are_refused_by_field(ask_fit: Ask, changed: dic
     assert [fault.pointer for fault in refusal.value.faults] == [pointer]
 
 
+@pytest.mark.parametrize(
+    "asked", [{"model": "llama-3.1-8b-instruct", "tensor_parallel": 16}, {"model": "deepseek-v3", "tensor_parallel": 8}]
+)
+def test_ranks_that_share_a_context_each_hold_a_part_of_it(ask_fit: Ask, asked: dict[str, Any]) -> None:
+    question = {"gpu": "h200-sxm-141gb", "engine": "vllm", "context_tokens": 8192} | asked
+    one, two = ask_fit(**question), ask_fit(**question, decode_context_parallel=2)
+
+    assert [2 * two["rank"][name] for name in ("kv_bytes_per_token", "kv_bytes_per_sequence")] == [
+        one["rank"]["kv_bytes_per_token"],
+        one["rank"]["kv_bytes_per_sequence"],
+    ]
+    pool = next(part["bytes"] for part in two["ledger"]["parts"] if part["name"] == "kv_cache")
+    assert two["max_sequences"] == pool // two["rank"]["kv_bytes_per_sequence"]
+    copies = 2 if "llama" in asked["model"] else 8
+    kept = [(ranks - 1) * one["kv_bytes_per_sequence"] for ranks in (copies, copies // 2)]
+    assert f"and {kept[0]:,} bytes of each sequence beyond one copy" in " ".join(one["assumptions"])
+    assert f"and {kept[1]:,} bytes of each sequence beyond one copy" in " ".join(two["assumptions"])
+
+
 @pytest.mark.parametrize("name", ["gpu_layers", "shared_prefix_tokens", "tensor_split", "max_loras", "draft_model"])
 def test_names_of_other_engines_are_refused(ask_fit: Ask, name: str) -> None:
     with pytest.raises(NotSupported, match=name):
