@@ -134,6 +134,15 @@ def test_utilization_above_what_is_free_does_not_start(ask_fit: Ask) -> None:
     assert answer["binding"]["constraint"] == "free_memory"
 
 
+def test_what_is_missing_counts_a_cache_that_was_asked_for_whole(ask_fit: Ask) -> None:
+    question = {"model": "llama-2-7b", "engine": "vllm", "memory_bytes": 24 * 2**30, "context_tokens": 4096}
+    answer = ask_fit(**question, kv_cache_bytes=20 * 10**9, reserve_bytes=10**9)
+
+    assert answer["shortage"]["missing_bytes"] == answer["ledger"]["overcommitted_bytes"] > 0
+    more = question | {"memory_bytes": question["memory_bytes"] + answer["shortage"]["missing_bytes"]}
+    assert ask_fit(**more, kv_cache_bytes=20 * 10**9, reserve_bytes=10**9)["fits"] is True
+
+
 def test_what_is_missing_is_what_utilization_asks_for_of_memory_that_others_hold(ask_fit: Ask) -> None:
     question = {"model": "llama-2-7b", "engine": "vllm", "memory_bytes": 10**11, "memory_utilization": 0.9}
     question |= {"context_tokens": 4096}
