@@ -87,9 +87,11 @@ def _enveloped(body: bytes) -> tuple[list[Any], str | None]:
     value = parse_quickly(body, services().settings.max_json_depth)
     if type(value) is not dict:
         raise ValidationError(Fault("", 'The body must be a JSON object: {"sent_at": …, "items": [row, …]}.'))
+    if value.get("items") is None:
+        # Before its names are looked at: a row alone has none of an envelope's.
+        detail = "items is required: a list of rows, also of one; rows one a line are application/x-ndjson."
+        raise ValidationError(Fault("/items", detail))
     asked = ENVELOPE.read(value)
-    if "items" not in asked:
-        raise ValidationError(Fault("/items", "items is required: a list of rows."))
     return asked["items"], asked.get("sent_at")
 
 

@@ -182,6 +182,8 @@ def test_empty_lists_by_the_million_are_refused_before_they_are_made(lab: Lab) -
     [
         (b"[]", ""),
         (b"{}", "/items"),
+        (json.dumps(row()).encode(), "/items"),
+        (b'{"items": null, "more": 1}', "/items"),
         (b'{"items": []}', "/items"),
         (b'{"items": {}}', "/items"),
         (b'{"items": [1], "more": 1}', "/more"),
