@@ -106,7 +106,7 @@ def _bare(words: Command, engine: str) -> Started:
 def _no_engine(commands: Sequence[Command]) -> Fault:
     first = next((words[0].text for words in commands), "")
     stray = next((words[0].text for words in commands[1:] if words[0].text.startswith("-")), None)
-    if first.startswith("-"):
+    if first.startswith("-") and stray in {None, "-"}:
         detail = "The command begins with a flag: give engine beside it, or begin with the engine's program."
     elif stray == "-" or first.endswith(":"):
         detail = (
