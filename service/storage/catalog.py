@@ -127,10 +127,17 @@ def read_facts(connection: Connection, keys: Collection[Key]) -> dict[Key, Any]:
     """Facts of the named entries, as text where they are no JSON; those that do not exist are left out."""
     query = select(CATALOG_ENTRY.c.kind, CATALOG_ENTRY.c.id, _FACTS.label("facts"))
     return {
-        (_KINDS[row.kind], row.id): _read(row.facts)
+        (_KINDS[row.kind], row.id): facts_of(row.facts)
         for kind, ids in _in_batches(keys)
         for row in connection.execute(query.where(CATALOG_ENTRY.c.kind == kind, CATALOG_ENTRY.c.id.in_(ids)))
     }
+
+
+def facts_of(text: str) -> Any:  # noqa: ANN401  # whatever stands there
+    """Facts as they are stored, or the text itself where it is no JSON."""
+    with suppress(ValueError):
+        return json.loads(text)
+    return text
 
 
 def keys_ever_from(connection: Connection, origin: str, keys: Collection[Key]) -> set[Key]:
@@ -188,12 +195,6 @@ def _entries_after(connection: Connection, revision: int) -> Iterator[StoredEntr
     for kind, entry_id, facts, changed_in in connection.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE}):
         if kind in _KINDS:
             yield StoredEntry(_KINDS[kind], entry_id, facts.encode(), changed_in)
-
-
-def _read(facts: str) -> object:
-    with suppress(ValueError):
-        return json.loads(facts)
-    return facts
 
 
 def _deleted_after(connection: Connection, revision: int) -> Iterator[Key]:
