@@ -144,6 +144,25 @@ def _check_ranks(setting: Setting) -> None:
     if tensor % ranks:
         detail = f"decode_context_parallel {ranks} does not divide tensor_parallel {tensor}."
         raise ValidationError(Fault("/decode_context_parallel", detail))
+    if ranks > 1 and not has_latent(setting.model.architecture):
+        _check_copies(setting)
+
+
+def _check_copies(setting: Setting) -> None:
+    """A context is shared out among ranks that hold the same heads, which latent attention has on all of them."""
+    model, tensor, ranks = setting.model, setting.layout.tensor, setting.asked.decode_context_parallel
+    heads, queries = model.architecture.kv_heads, model.architecture.query_heads
+    if not heads:
+        return
+    if ranks > tensor // heads:
+        detail = (
+            f"decode_context_parallel {ranks} needs every KV head on {ranks} ranks: tensor_parallel {tensor} puts"
+            f" {model.name}'s {heads} on {max(1, tensor // heads)} each."
+        )
+        raise ValidationError(Fault("/decode_context_parallel", detail))
+    if queries // heads % ranks:
+        detail = f"decode_context_parallel {ranks} does not divide the {queries // heads} query heads of each KV head."
+        raise ValidationError(Fault("/decode_context_parallel", detail))
 
 
 def _types(setting: Setting) -> tuple[Refusal, ...]:
