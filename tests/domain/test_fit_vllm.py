@@ -103,7 +103,7 @@ def test_settings_that_cannot_be_are_refused_by_field(ask_fit: Ask, changed: dic
     assert [fault.pointer for fault in refusal.value.faults] == [pointer]
 
 
-@pytest.mark.parametrize("name", ["gpu_layers", "shared_prefix_tokens", "tensor_split", "max_loras", "draft_model"])
+@pytest.mark.parametrize("name", ["gpu_layers", "shared_prefix_tokens", "tensor_split", "draft_model"])
 def test_names_of_other_engines_are_refused(ask_fit: Ask, name: str) -> None:
     with pytest.raises(NotSupported, match=name):
         ask_fit(**H100 | {name: 1})

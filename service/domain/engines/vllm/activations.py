@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.architecture import ModuleKind, Shard
+from service.domain.engines.vllm.adapters import buffer_bytes
 from service.domain.engines.vllm.rules import at_capability, kernel_name
 from service.domain.engines.vllm.setting import has_latent, has_states
 from service.domain.engines.vllm.shapes import tower_of, widths_of
@@ -40,6 +41,7 @@ def peak_of(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last: b
     shape, wide = widths_of(setting.model, setting.layout), element_bytes(setting)
     experts = wide * _experts(setting, rules, shape, batch.tokens)
     block = wide * max(batch.tokens * shape.widest, _latent(setting, rules, batch, shape))
+    block += buffer_bytes(setting, batch.tokens)
     hidden = wide * batch.tokens * shape.hidden
     passing = wide * _passing(setting, rules, shape, batch.tokens)
     layer = max(block, passing) if rules.experts.kept else max(block, experts + passing)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from service.domain.engines.versions import Release
+    from service.domain.engines.vllm.adapter_rules import AdapterRules
 
 
 class Span(NamedTuple):
@@ -368,6 +369,7 @@ class Rules:
     leaves_towers_out: bool
     copies_tables: bool
     paddings: tuple[Padding, ...]
+    adapters: AdapterRules
     constants: Constants
 
 

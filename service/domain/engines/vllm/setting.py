@@ -56,6 +56,9 @@ class Asked(NamedTuple):
     moe_backend: str | None = None
     encoder_budget_tokens: int | None = None
     decode_context_parallel: int = 1
+    max_loras: int | None = None
+    max_lora_rank: int | None = None
+    fully_sharded_loras: bool = False
 
 
 class Memory(NamedTuple):
