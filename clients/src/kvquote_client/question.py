@@ -50,6 +50,7 @@ class Question(TypedDict, total=False):
     parallel_slots: Annotated[int, "Slots that share the context"]
     max_loras: Annotated[int, "Slots for adapters, each for one of a batch"]
     max_lora_rank: Annotated[int, "Their greatest rank. Default 16 with max_loras"]
+    fully_sharded_loras: Annotated[bool, "Tensor parallelism divides both of their factors. Default: the engine's"]
     cpu_offload_bytes: Annotated[int, "Weights kept in host memory, per GPU"]
     moe_backend: Annotated[str, "Default: the engine's"]
     sampler_backend: Annotated[str, "Default: the engine's"]

@@ -108,6 +108,9 @@ class Question(ClosedSchema):
     parallel_slots = _count("parallel_slots", "Slots that share the context.")
     max_loras = _count("max_loras", "Slots for adapters, each for one of a batch.")
     max_lora_rank = _count("max_lora_rank", "Their greatest rank. Default 16 with max_loras.")
+    fully_sharded_loras = _flag(
+        "Tensor parallelism divides both of their factors instead of one. Default: the engine's."
+    )
     cpu_offload_bytes = _count("cpu_offload_bytes", "Weights kept in host memory, per GPU.")
     moe_backend = _name("Default: the engine's.")
     sampler_backend = _name("Default: the engine's.")

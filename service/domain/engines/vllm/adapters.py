@@ -52,7 +52,8 @@ def slot_bytes(setting: Setting, rules: Rules, batch: Batch) -> tuple[int, ...]:
 
 def rank_of(setting: Setting) -> int:
     """The greatest rank of an adapter."""
-    return setting.asked.max_lora_rank or DEFAULT_RANK
+    asked = setting.asked.max_lora_rank
+    return DEFAULT_RANK if asked is None else asked
 
 
 def buffer_bytes(setting: Setting, tokens: int) -> int:
@@ -81,9 +82,10 @@ def check_adapters(setting: Setting, release: str, rules: Rules) -> None:
     """Refuse what the engine refuses (ValidationError) and what is not described (NotSupported); raises QuoteError."""
     asked = setting.asked
     if asked.max_loras is None:
-        for name in ("max_lora_rank", "fully_sharded_loras"):
-            if getattr(asked, name):
-                raise ValidationError(Fault(f"/{name}", f"{name} is of adapters: give max_loras too."))
+        said = {"max_lora_rank": asked.max_lora_rank is not None, "fully_sharded_loras": asked.fully_sharded_loras}
+        faults = [Fault(f"/{n}", f"{n} is of adapters: give max_loras too.") for n, given in said.items() if given]
+        if faults:
+            raise ValidationError(*faults)
         return
     if not asked.max_loras:
         detail = "vLLM keeps at least one slot for adapters: leave max_loras out where there are none."

@@ -59,6 +59,7 @@ class VllmHolding(Holding):
         echo.take("decode_context_parallel", 1)
         if self.setting.asked.max_loras:
             echo.take("max_lora_rank", DEFAULT_RANK)
+            echo.take("fully_sharded_loras", default=False)
         learned = self.setting.memory.correction.probes
         echo.take("reserve_bytes", held.rank.reserve.total, "calibrated" if learned else "modelled")
 

@@ -72,6 +72,13 @@ def test_both_factors_are_divided_where_they_are_fully_sharded(quote: Hold) -> N
     assert held.rank.adapter_bytes == 2 * 28 * slot_elements(*QWEN, rank=64) // 4 + INDICES
 
 
+def test_fully_sharded_slots_can_be_asked_for(ask_fit: Ask) -> None:
+    asked = {**H100, "engine": "vllm", "model": "qwen2.5-7b-instruct", "tensor_parallel": 4, "max_loras": 8}
+    half, both = ask_fit(**asked), ask_fit(**asked, fully_sharded_loras=True)
+    assert half["question"]["fully_sharded_loras"] is False
+    assert both["kv_capacity_tokens"] > half["kv_capacity_tokens"]
+
+
 def test_older_releases_keep_rows_for_added_words(quote: Hold) -> None:
     """0.11.0: 256 rows a slot in both tables, one vocabulary more in the output matrix, all rounded up to 256."""
     held = quote(**H100, model="llama-3.1-8b-instruct", max_loras=2, engine_version="0.11.0")
@@ -138,6 +145,9 @@ def test_a_lever_says_what_fewer_slots_give(ask_fit: Ask) -> None:
     "asked, pointer, words",
     [
         ({"max_lora_rank": 16}, "/max_lora_rank", "give max_loras too"),
+        ({"max_lora_rank": 0}, "/max_lora_rank", "give max_loras too"),
+        ({"fully_sharded_loras": True}, "/fully_sharded_loras", "give max_loras too"),
+        ({"max_loras": 1, "max_lora_rank": 0}, "/max_lora_rank", "takes no adapters of rank 0"),
         ({"max_loras": 0}, "/max_loras", "at least one slot"),
         ({"max_loras": 1, "max_lora_rank": 24}, "/max_lora_rank", "takes no adapters of rank 24"),
         ({"max_loras": 1, "max_lora_rank": 1, "engine_version": "0.11.0"}, "/max_lora_rank", "rank 1,"),
