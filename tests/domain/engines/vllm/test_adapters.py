@@ -110,6 +110,23 @@ def test_each_stage_has_the_slots_of_its_own_layers(quote: Hold) -> None:
     ] * 2
 
 
+def test_logged_weights_have_their_slots_in_them(quote: Hold) -> None:
+    """Public logs: Llama-3.1-8B with two slots (0.8.2, by the next release read), Mistral-7B-v0.2 with one (0.14.0)."""
+    llama = quote(
+        model="llama-3.1-8b-instruct",
+        gpu="l40s",
+        engine_version="0.8.5",
+        max_loras=2,
+        max_batched_tokens=2048,
+        context_tokens=131072,
+    )
+    assert llama.rank.weight_bytes / 2**30 == pytest.approx(15.1749, abs=0.0005)
+    asked = {"max_loras": 1, "max_sequences_limit": 256, "memory_utilization": 0.95, "context_tokens": 4096}
+    mistral = quote(model="mistral-7b-instruct-v0.2", gpu="l40s", engine_version="0.14.0", **asked)
+    assert round(mistral.rank.weight_bytes / 2**30, 2) == 13.58
+    assert mistral.cache_bytes / 2**30 == pytest.approx(28.13, rel=0.01)
+
+
 def test_slots_are_loaded_with_the_model_and_stand_by_themselves(ask_fit: Ask) -> None:
     asked = {**H100, "engine": "vllm", "model": "llama-3.1-8b-instruct"}
     without, answer = ask_fit(**asked), ask_fit(**asked, max_loras=4)
