@@ -41,11 +41,10 @@ def peak_of(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last: b
     shape, wide = widths_of(setting.model, setting.layout), element_bytes(setting)
     experts = wide * _experts(setting, rules, shape, batch.tokens)
     block = wide * max(batch.tokens * shape.widest, _latent(setting, rules, batch, shape))
-    block += buffer_bytes(setting, batch.tokens)
     hidden = wide * batch.tokens * shape.hidden
     passing = wide * _passing(setting, rules, shape, batch.tokens)
     layer = max(block, passing) if rules.experts.kept else max(block, experts + passing)
-    forward = rules.constants.hidden_multiple * hidden + layer
+    forward = rules.constants.hidden_multiple * hidden + layer + buffer_bytes(setting, batch.tokens)
     kept = _workspaces(setting, rules) + (experts if rules.experts.kept else 0) + (2 * hidden if stage else 0)
     compiling = 0 if stage else _compiling(setting, rules, batch)
     if not last:

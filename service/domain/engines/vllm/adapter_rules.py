@@ -36,15 +36,16 @@ class SlotLayout:
 class AdaptedFamily:
     """Which matrices of a family have slots: all of its layers', and its tables where `inputs` and `outputs` say so.
 
-    `joined` are groups of matrices whose slots share one factor; `again` tells a table that is its own output matrix
-    and has its slots twice, `longer` tables with rows for added words. The engine has no slots at all where `refused`,
-    and another implementation of the family from `until` on.
+    `joined` are groups of matrices whose slots share one factor; `experts` says that routers and experts have slots,
+    `again` that a table which is its own output matrix has its slots twice, `longer` that tables have rows for added
+    words. The engine has no slots at all where `refused`, and another implementation of the family from `until` on.
     """
 
     inputs: bool = False
     outputs: bool = False
     joined: frozenset[str] = frozenset()
     again: bool = False
+    experts: bool = False
     longer: bool = False
     refused: bool = False
     until: str = ""

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from service.domain.architecture import ModuleKind, Place, Shard
+from service.domain.engines.vllm.rules import kernel_name
 from service.domain.errors import Fault, NotSupported, ValidationError, nearest
 from service.domain.memo import remembered
 from service.domain.units import ceil_div
@@ -26,9 +27,13 @@ if TYPE_CHECKING:
 
 DEFAULT_RANK = 16
 _ELEMENT_BYTES, _INDEX_BYTES, _BUFFER_BYTES = 2, 8, 4
-_TABLE_MULTIPLE = 64
+_SWITCH_BYTES, _TABLE_MULTIPLE = 4, 64
 _ADAPTED = frozenset({ModuleKind.ATTENTION, ModuleKind.MLP})
+_ROUTED = frozenset({ModuleKind.ROUTER, ModuleKind.EXPERT})
+_WIDE = frozenset({"bf16", "fp16"})
+_EXPERTS_RUN_BY = frozenset({None, "triton"})
 _GROUPS = {"q_proj": "qkv", "k_proj": "qkv", "v_proj": "qkv", "gate_proj": "gate_up", "up_proj": "gate_up"}
+_GATED = frozenset({ModuleKind.MLP, ModuleKind.EXPERT})
 _ALONE = frozenset({"o_proj", "down_proj"})
 _GGUF = re.compile(r"i?q\d", re.ASCII)
 _LEADING = frozenset({"q_proj", "gate_proj"})
@@ -57,11 +62,16 @@ def rank_of(setting: Setting) -> int:
 
 
 def buffer_bytes(setting: Setting, tokens: int) -> int:
-    """What a layer holds of a pass beside its activations: products with A in 32 bits, for gate and up or one alone."""
+    """What a layer holds of a pass beside its activations: products with A, of gate and up or of one alone.
+
+    They are in 32 bits, and in 16 for each expert that a token visits.
+    """
     if not setting.asked.max_loras:
         return 0
-    names = {m.name for m in setting.model.architecture.modules if m.kind is ModuleKind.MLP and m.columns > 1}
-    return _BUFFER_BYTES * tokens * rank_of(setting) * (2 if "gate_proj" in names else 1)
+    architecture, rows = setting.model.architecture, tokens * rank_of(setting)
+    names = {m.name.removeprefix("experts.") for m in architecture.modules if m.kind in _GATED}
+    width = max(_BUFFER_BYTES, architecture.experts[1] * _ELEMENT_BYTES)
+    return width * rows * (2 if "gate_proj" in names else 1)
 
 
 def graph_kinds(setting: Setting, rules: Rules) -> int:
@@ -93,6 +103,8 @@ def check_adapters(setting: Setting, release: str, rules: Rules) -> None:
     family, layout = _known(setting, rules)
     _check_rank(setting, release, layout)
     _check_weights(setting)
+    if family.experts:
+        _check_experts(setting)
     words = setting.model.architecture.vocabulary_size + family.longer * layout.added_words
     if family.outputs and words > layout.most_words:
         detail = f"vLLM {release} takes adapters for at most {layout.most_words:,} words, not for {words:,}."
@@ -120,6 +132,21 @@ def _check_weights(setting: Setting) -> None:
         raise ValidationError(Fault("/max_loras", "Adapters are computed in 16 bits; this model computes in 32."))
 
 
+def _check_experts(setting: Setting) -> None:
+    """Experts are described as the common kernel runs them, sliced and in 16 bits."""
+    named = setting.asked.moe_backend and kernel_name(setting.asked.moe_backend)
+    faults = []
+    if setting.layout.expert:
+        faults.append(Fault("/expert_parallel", "Slots of adapters for experts that are spread are not described yet."))
+    if setting.weights.name not in _WIDE:
+        detail = f"Slots of adapters for experts in {setting.weights.name} are not described yet."
+        faults.append(Fault("/max_loras", detail))
+    if named not in _EXPERTS_RUN_BY:
+        faults.append(Fault("/moe_backend", f"Adapters of experts that {named} runs are not described, only triton's."))
+    if faults:
+        raise NotSupported(*faults)
+
+
 def _known(setting: Setting, rules: Rules) -> tuple[AdaptedFamily, SlotLayout]:
     """The family's and the release's rules; raises NotSupported where one was not read."""
     found, name = rules.adapters, setting.model.architecture.model_type
@@ -134,17 +161,17 @@ def _known(setting: Setting, rules: Rules) -> tuple[AdaptedFamily, SlotLayout]:
         raise NotSupported(Fault("/max_loras", detail))
     if family.refused:
         raise ValidationError(Fault("/max_loras", f"vLLM does not support adapters of {setting.model.name} ({name})."))
-    strange = _strange(setting)
+    strange = _strange(setting, family)
     if strange:
         detail = f"Slots of adapters for {', '.join(strange)} of {setting.model.name} are not described yet."
         raise NotSupported(Fault("/max_loras", detail))
     return family, found.layout
 
 
-def _strange(setting: Setting) -> list[str]:
+def _strange(setting: Setting, family: AdaptedFamily) -> list[str]:
     """Matrices of the layers of which nobody said whether they have slots."""
     modules = (m for m in setting.model.architecture.modules if m.place is Place.LAYERS and m.columns > 1)
-    held = (m for m in modules if m.kind is not ModuleKind.PREDICTION)
+    held = (m for m in modules if m.kind is not ModuleKind.PREDICTION and not (family.experts and m.kind in _ROUTED))
     return sorted({m.name for m in held if m.kind not in _ADAPTED or m.name not in {*_GROUPS, *_ALONE}})
 
 
@@ -153,8 +180,10 @@ def _stages(setting: Setting, family: AdaptedFamily, layout: SlotLayout) -> tupl
     stages = stage_shapes(setting.model.architecture, setting.layout)
     last = len(stages) - 1
     slots = setting.asked.max_loras or 0
+    switches = _SWITCH_BYTES * (slots + 1)
     return tuple(
         slots * _ELEMENT_BYTES * sum(_elements(setting, family, shapes))
+        + switches * max((len(part.layers) for part in shapes.experts), default=0)
         + _tables(setting, family, layout, first=stage == 0, last=stage == last)
         for stage, shapes in enumerate(stages)
     )
@@ -164,17 +193,19 @@ def _elements(setting: Setting, family: AdaptedFamily, shapes: StageShapes) -> I
     """Elements of one slot in the layers of a stage, matrix by matrix."""
     rank = rank_of(setting)
     share = setting.layout.tensor if setting.asked.fully_sharded_loras else 1
-    for part in shapes.read:
-        module = part.module
-        if module.kind in _ADAPTED and module.columns > 1:
+    kinds = _ADAPTED | (_ROUTED if family.experts else frozenset())
+    for part in (*shapes.read, *shapes.experts):
+        if part.module.kind in kinds and part.module.columns > 1:
             yield part.per_layer * len(part.layers) * _factors(part, family, rank, share)
 
 
 def _factors(part: Part, family: AdaptedFamily, rank: int, share: int) -> int:
     """Elements of A and B of one matrix; fully sharded, the factor that is whole elsewhere is divided by the ranks."""
-    name = part.module.name
-    if part.module.shard is Shard.COLUMNS:
+    name, shard = part.module.name, part.module.shard
+    if shard is Shard.COLUMNS:
         return rank * part.columns + ceil_div(part.rows, share) * rank
+    if shard is Shard.REPLICATED:
+        return rank * (part.columns + part.rows)
     shared = _GROUPS.get(name) in family.joined and name not in _LEADING
     return (0 if shared else rank // share * part.columns) + part.rows * rank
 

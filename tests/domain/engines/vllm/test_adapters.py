@@ -58,6 +58,19 @@ def test_matrices_that_the_checkpoint_packs_share_a_factor(quote: Hold) -> None:
     assert held.rank.adapter_bytes == 2 * (layers + 2 * 16 * (32_064 + hidden)) + INDICES
 
 
+@pytest.mark.parametrize("tensor", [1, 4])
+def test_every_expert_and_the_router_have_slots(quote: Hold, tensor: int) -> None:
+    """Qwen3-30B-A3B: 48 layers of 128 experts, an inner width of 768, and a switch for each slot and for none."""
+    held = quote(**H100, model="qwen3-30b-a3b", max_loras=2, max_lora_rank=8, tensor_parallel=tensor)
+    hidden, query, kv, inner, rank = 2048, 4096, 512, 768, 8
+    attention = 3 * rank * hidden + rank * (query + 2 * kv) // tensor + rank * query // tensor + rank * hidden
+    expert = 2 * rank * (hidden + inner // tensor) + rank * (inner // tensor + hidden)
+    layer = attention + rank * (hidden + 128) + 128 * expert
+    tables = 2 * rank * (151_936 + hidden)
+    order = 8 * 151_936 if tensor > 1 else 0
+    assert held.rank.adapter_bytes == 2 * 2 * (48 * layer + tables) + 48 * 4 * 3 + order + INDICES
+
+
 def test_slots_of_quantized_weights_are_those_of_wide_ones(quote: Hold) -> None:
     """Slots are in the type that the model computes in, whatever its weights are stored in."""
     asked = {**H100, "model": "qwen2.5-7b-instruct", "max_loras": 8, "max_lora_rank": 32}
@@ -183,10 +196,11 @@ def test_what_the_engine_refuses_is_refused(quote: Hold, asked: dict[str, object
 @pytest.mark.parametrize(
     "asked, words",
     [
-        (
-            {"model": "mixtral-8x7b-instruct-v0.1"},
-            "adapters of Mixtral-8x7B-Instruct-v0.1 (mixtral) is not described yet",
-        ),
+        ({"model": "deepseek-v2-lite"}, "adapters of DeepSeek-V2-Lite (deepseek_v2) is not described yet"),
+        ({"model": "qwen3-30b-a3b", "engine_version": "0.20.0"}, "for this release; for 0.22.0 it is"),
+        ({"model": "qwen3-30b-a3b", "weight_dtype": "fp8"}, "experts in fp8"),
+        ({"model": "qwen3-30b-a3b", "moe_backend": "flashinfer_cutlass"}, "only triton's"),
+        ({"model": "qwen3-30b-a3b", "tensor_parallel": 4, "expert_parallel": True}, "that are spread"),
         ({"model": "qwen3-4b", "engine_version": "0.8.3"}, "0.8.5 is the first release whose are"),
         ({"model": "ministral-3-8b-instruct-2512", "engine_version": "0.8.3"}, "0.8.5 is the first"),
         ({"model": "olmo-2-0325-32b-instruct"}, "for this release; for 0.10.2 it is"),
