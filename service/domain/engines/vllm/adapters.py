@@ -44,13 +44,9 @@ def slot_bytes(setting: Setting, rules: Rules, batch: Batch) -> tuple[int, ...]:
     layout, slots = setting.layout, setting.asked.max_loras
     if not slots:
         return (0,) * layout.pipeline
-    rank, sharded = rank_of(setting), setting.asked.fully_sharded_loras
-    found: tuple[int, ...] = remembered(
-        setting.model,
-        ("vllm-slots", rules, layout, slots, rank, sharded),
-        lambda: _stages(setting, *_known(setting, rules)),
-    )
-    _, known = _known(setting, rules)
+    family, known = _known(setting, rules)
+    key = ("vllm-slots", rules, layout, slots, rank_of(setting), setting.asked.fully_sharded_loras)
+    found: tuple[int, ...] = remembered(setting.model, key, lambda: _stages(setting, family, known))
     indices = batch.tokens * known.token_bytes + batch.sequences * known.sequence_bytes
     return tuple(size + indices for size in found)
 
@@ -138,6 +134,9 @@ def _check_experts(setting: Setting) -> None:
     faults = []
     if setting.layout.expert:
         faults.append(Fault("/expert_parallel", "Slots of adapters for experts that are spread are not described yet."))
+    if setting.layout.data > 1:
+        detail = "Slots of adapters for experts of several replicas are not described yet."
+        faults.append(Fault("/data_parallel", detail))
     if setting.weights.name not in _WIDE:
         detail = f"Slots of adapters for experts in {setting.weights.name} are not described yet."
         faults.append(Fault("/max_loras", detail))
@@ -161,7 +160,8 @@ def _known(setting: Setting, rules: Rules) -> tuple[AdaptedFamily, SlotLayout]:
         raise NotSupported(Fault("/max_loras", detail))
     if family.refused:
         raise ValidationError(Fault("/max_loras", f"vLLM does not support adapters of {setting.model.name} ({name})."))
-    strange = _strange(setting, family)
+    key = ("vllm-slots-of-none", family.experts)
+    strange: list[str] = remembered(setting.model, key, lambda: _strange(setting, family))
     if strange:
         detail = f"Slots of adapters for {', '.join(strange)} of {setting.model.name} are not described yet."
         raise NotSupported(Fault("/max_loras", detail))

@@ -199,6 +199,7 @@ def test_what_the_engine_refuses_is_refused(quote: Hold, asked: dict[str, object
         ({"model": "deepseek-v2-lite"}, "adapters of DeepSeek-V2-Lite (deepseek_v2) is not described yet"),
         ({"model": "qwen3-30b-a3b", "engine_version": "0.20.0"}, "for this release; for 0.22.0 it is"),
         ({"model": "qwen3-30b-a3b", "weight_dtype": "fp8"}, "experts in fp8"),
+        ({"model": "qwen3-30b-a3b", "data_parallel": 2}, "of several replicas"),
         ({"model": "qwen3-30b-a3b", "moe_backend": "flashinfer_cutlass"}, "only triton's"),
         ({"model": "qwen3-30b-a3b", "tensor_parallel": 4, "expert_parallel": True}, "that are spread"),
         ({"model": "qwen3-4b", "engine_version": "0.8.3"}, "0.8.5 is the first release whose are"),
