@@ -28,7 +28,7 @@ FROM_THE_LOG = "log"
 """Where a name of the question came from that the log says."""
 
 _PARTS = {
-    "weights": (("weight_bytes",), ("weights",)),
+    "weights": (("weight_bytes",), ("weights", "adapters")),
     "activations": (("activation_bytes",), ("reserve.activations", "reserve.sampler", "reserve.encoder")),
     "other": (("other_bytes",), ("reserve.runtime", "reserve.communication")),
     "graphs": (("graph_estimate_bytes", "graph_bytes"), ("reserve.graphs",)),

@@ -279,7 +279,7 @@ _TOLD: Final[tuple[tuple[Quantity, str, tuple[str, ...]], ...]] = (
     ),
     (Quantity.GRAPHS, "graph_bytes", ("reserve.graphs",)),
     (Quantity.RUNTIME, "other_bytes", ("reserve.runtime", "reserve.communication")),
-    (Quantity.WEIGHTS, "weight_bytes", ("weights",)),
+    (Quantity.WEIGHTS, "weight_bytes", ("weights", "adapters")),
 )
 
 

@@ -84,6 +84,12 @@ def assume_release(flow: Traffic) -> None:
         question.assumptions.append(f"{measured}; name engine_version for what is expected of {question.version}")
 
 
+def assume_no_adapters(flow: Traffic) -> None:
+    """Say so where a step would read adapters too: which of them a batch needs is not asked."""
+    if flow.question.echo.asked.get("max_loras"):
+        flow.question.assumptions.append("steps are timed without adapters, which are read beside the weights")
+
+
 def warn_of_drafts(flow: Traffic) -> None:
     """Say what cannot be told of drafts, and what of the evidence is taken for granted."""
     question, draft = flow.question, flow.drafting

@@ -11,7 +11,7 @@ from service.domain.holding import hold
 from service.domain.prefill import Prefill
 from service.domain.quote import identity
 from service.domain.roofline import ridge_batch
-from service.domain.step_words import assume_release, say_step, warn_of_drafts
+from service.domain.step_words import assume_no_adapters, assume_release, say_step, warn_of_drafts
 from service.domain.traffic import Traffic
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def traffic(question: Question, catalog: Catalog) -> dict[str, Any]:
     say_counts(question, whole_bytes)
     warn_of_drafts(flow)
     assume_release(flow)
+    assume_no_adapters(flow)
     question.assumptions += flow.taught.say(batch)
     return {
         **identity(question),

@@ -83,11 +83,11 @@ def test_words_keep_what_a_shell_would_take_apart(client: "FlaskClient") -> None
 
 def test_a_refusal_points_at_the_command(client: "FlaskClient") -> None:
     found = problem(
-        client.get("/fit", query_string={**QUESTION, "command": f"{COMMAND} --enable-lora"}), 422, "not-supported"
+        client.get("/fit", query_string={**QUESTION, "command": f"{COMMAND} --enable-sleep-mode"}), 422, "not-supported"
     )
 
     assert pointers(found) == ["/command"]
-    assert "--enable-lora" in found["detail"]
+    assert "--enable-sleep-mode" in found["detail"]
 
 
 def test_a_contradiction_points_at_both(client: "FlaskClient") -> None:

@@ -13,7 +13,9 @@ from tests.catalog.catalog_files import CATALOG, ids
 FILES = sorted(CATALOG.glob("engines/flags/*.yaml"))
 FLAGS: dict[str, dict[str, Any]] = {path.stem: read_yaml(path) for path in FILES}
 SETTLED = {
-    *("_adapters", "_loras", "_lora_rank", "_draft", "_dtype", "_quantization", "_nodes", "_local_data", "_executor"),
+    *("_adapters", "_loras", "_lora_rank", "_host_loras", "_lora_files", "_lora_sharded", "_lora_words"),
+    *("_lora_targets", "_lora_lengths", "_lora_bias", "_lora_towers", "_lora_graphs"),
+    *("_draft", "_dtype", "_quantization", "_nodes", "_local_data", "_executor"),
     *("_media", "_processor", "_encoder_mode"),
     *(
         "_rope_scaling",

@@ -122,7 +122,7 @@ def test_ranks_that_share_a_context_each_hold_a_part_of_it(ask_fit: Ask, asked: 
     assert f"and {kept[1]:,} bytes of each sequence beyond one copy" in " ".join(two["assumptions"])
 
 
-@pytest.mark.parametrize("name", ["gpu_layers", "shared_prefix_tokens", "tensor_split", "max_loras", "draft_model"])
+@pytest.mark.parametrize("name", ["gpu_layers", "shared_prefix_tokens", "tensor_split", "draft_model"])
 def test_names_of_other_engines_are_refused(ask_fit: Ask, name: str) -> None:
     with pytest.raises(NotSupported, match=name):
         ask_fit(**H100 | {name: 1})

@@ -50,7 +50,7 @@ class FitRank(AnswerSchema):
 class LedgerPart(AnswerSchema):
     """One part of the limiting rank's memory."""
 
-    name = text("weights, kv_cache, reserve or reserve.*, outside_budget, others or unused.")
+    name = text("weights, adapters, kv_cache, reserve or reserve.*, outside_budget, others or unused.")
     bytes = whole("Its size.")
     source = text("request, measured, calibrated, modelled, derived, catalog or recalled.")
     note = text("What it is made of.", null=True)

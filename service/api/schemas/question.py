@@ -106,8 +106,11 @@ class Question(ClosedSchema):
     cpu_tensors = _list(Name(), "Patterns of tensor names that stay in host memory, as --override-tensor has them.")
     tensor_split = _list(Number(limits.SPANS["tensor_split"]), "Share of each GPU, in any unit.")
     parallel_slots = _count("parallel_slots", "Slots that share the context.")
-    max_loras = _count("max_loras", "Adapters held at once.")
-    max_lora_rank = _count("max_lora_rank", "Their greatest rank.")
+    max_loras = _count("max_loras", "Slots for adapters, each for one of a batch.")
+    max_lora_rank = _count("max_lora_rank", "Their greatest rank. Default 16 with max_loras.")
+    fully_sharded_loras = _flag(
+        "Tensor parallelism divides both of their factors instead of one. Default: the engine's."
+    )
     cpu_offload_bytes = _count("cpu_offload_bytes", "Weights kept in host memory, per GPU.")
     moe_backend = _name("Default: the engine's.")
     sampler_backend = _name("Default: the engine's.")

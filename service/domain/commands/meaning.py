@@ -155,7 +155,7 @@ class Meaning:
             return flag.value if on else _opposite(flag.value)
         if flag.takes == "optional" and value is True:
             return flag.value
-        if flag.takes == "many" and isinstance(value, list):
+        if flag.takes == "many" and isinstance(value, list) and flag.reads != "several":
             if len(value) != 1:
                 raise MisreadError(f"needs one value, not {len(value)}")
             value = value[0]

@@ -111,6 +111,11 @@ def tensors(value: Any) -> list[str]:  # noqa: ANN401
     return [pattern for pattern, _, _ in pairs]
 
 
+def several(value: Any) -> str:  # noqa: ANN401
+    """Any number of words, together."""
+    return " ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
 def layers(value: Any) -> int:  # noqa: ANN401
     """Layers on a device; `all` and every negative number are all of them."""
     return -1 if str(value).strip().casefold() == "all" else max(-1, count(value))
@@ -154,6 +159,7 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
     "lower": lower,
     "flag": flag,
     "unless": unless,
+    "several": several,
     "shares": shares,
     "layers": layers,
     "keys": document,

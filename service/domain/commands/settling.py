@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from service.domain.commands.adapting import settle_adapters
 from service.domain.commands.media import settle_media
 from service.domain.commands.placing import settle_devices
 
@@ -108,7 +109,7 @@ def _experts(found: Understood) -> None:
 
 
 def _vllm(found: Understood, engine: VllmEngine, version: str | None) -> None:
-    _adapters(found, engine)
+    settle_adapters(found, engine)
     settle_media(found, engine, version)
     _chunks(found, engine, version)
     _fitted(found, engine, version)
@@ -144,21 +145,6 @@ def _chunks(found: Understood, engine: VllmEngine, version: str | None) -> None:
     else:
         how = "chunks" if chunked else "one pass"
         found.refuse(f"{spelling} is not modelled: prompts in {how} change the batch of a release with core {core}.")
-
-
-def _adapters(found: Understood, engine: ServingEngine) -> None:
-    """Room for adapters, which is kept only where they are enabled."""
-    enabled = found.take("_adapters")
-    sizes = {"max_loras": found.take("_loras", 1), "max_lora_rank": found.take("_lora_rank", 16)}
-    spellings = [found.said_by.pop(name) for name in ("_adapters", "_loras", "_lora_rank") if name in found.said_by]
-    if not enabled:
-        for spelling in spellings:
-            found.ignore(spelling)
-    elif "max_loras" in engine.takes:
-        for name, size in sizes.items():
-            found.put(name, size, spellings[0])
-    else:
-        found.refuse(f"{spellings[0]} keeps room for adapters, which is not modelled for {engine.name} yet.")
 
 
 def _llama_cpp(found: Understood, engine: LlamaCppEngine, version: str | None) -> None:

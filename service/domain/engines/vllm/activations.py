@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.architecture import ModuleKind, Shard
+from service.domain.engines.vllm.adapters import buffer_bytes
 from service.domain.engines.vllm.media import is_bare
 from service.domain.engines.vllm.rules import at_capability, kernel_name
 from service.domain.engines.vllm.setting import has_latent, has_states
@@ -44,7 +45,7 @@ def peak_of(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last: b
     hidden = wide * batch.tokens * shape.hidden
     passing = wide * _passing(setting, rules, shape, batch.tokens)
     layer = max(block, passing) if rules.experts.kept else max(block, experts + passing)
-    forward = rules.constants.hidden_multiple * hidden + layer
+    forward = rules.constants.hidden_multiple * hidden + layer + buffer_bytes(setting, batch.tokens)
     kept = _workspaces(setting, rules) + (experts if rules.experts.kept else 0) + (2 * hidden if stage else 0)
     compiling = 0 if stage else _compiling(setting, rules, batch)
     if not last:

@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from service.domain.engines.vllm.adapters import slot_bytes, slots_note
 from service.domain.engines.vllm.batch import batch_of
 from service.domain.engines.vllm.planning import flight_of, loaded_of, plan_of, weight_bytes
 from service.domain.engines.vllm.refusals import Refusal, check, core_of
@@ -31,7 +32,8 @@ _NOTHING_KEPT = Reserve((), 0, 0.0, 0.0)
 class Rank(NamedTuple):
     """The fullest rank of a pipeline stage; sizes in bytes, `room_bytes` is its pool before it is cut at nothing.
 
-    `first` is the index in its replica of the first of the stage's equal ranks.
+    `first` is the index in its replica of the first of the stage's equal ranks; `adapter_bytes` are slots for adapters,
+    which are among the weights as loaded.
     """
 
     stage: int
@@ -43,6 +45,7 @@ class Rank(NamedTuple):
     block_bytes: int
     blocks: int
     over_bytes: int
+    adapter_bytes: int = 0
 
 
 class Held(NamedTuple):
@@ -63,6 +66,7 @@ class Held(NamedTuple):
     low_blocks: int
     high_blocks: int
     refusals: tuple[Refusal, ...]
+    slots_note: str
 
     @property
     def blocks(self) -> int:
@@ -144,7 +148,7 @@ def hold(setting: Setting, release: ReleaseRules) -> Held:
     refusals = check(setting, release, rules)
     batch, plan = batch_of(setting, rules), plan_of(setting, rules)
     flight, loaded = flight_of(setting, rules, batch), loaded_of(setting, rules)
-    ranks = _ranks(setting, rules, batch, weight_bytes(setting, loaded), plan)
+    ranks = _ranks(setting, rules, batch, loaded, plan)
     fewest = ranks[0] if len(ranks) == 1 else min(ranks, key=lambda rank: (-rank.over_bytes, rank.blocks))
     context, limit = setting.context_tokens, setting.limit_tokens
     limit_blocks = plan.blocks(limit, flight)
@@ -152,7 +156,7 @@ def hold(setting: Setting, release: ReleaseRules) -> Held:
     return Held(
         fewest, ranks, plan, batch, flight, rules, release, loaded, setting.memory,
         limit_blocks if context == limit else plan.blocks(context, flight),
-        limit_blocks, limit, low, high, refusals,
+        limit_blocks, limit, low, high, refusals, slots_note(setting),
     )  # fmt: skip
 
 
@@ -161,7 +165,7 @@ def ceiling(setting: Setting, release: ReleaseRules) -> int:
     rules = release.cores[core_of(setting, release)]
     batch, plan = batch_of(setting, rules), plan_of(setting, rules)
     flight, loaded = flight_of(setting, rules, batch), loaded_of(setting, rules)
-    ranks = _ranks(setting, rules, batch, weight_bytes(setting, loaded), plan)
+    ranks = _ranks(setting, rules, batch, loaded, plan)
     if any(rank.over_bytes for rank in ranks):
         return 0
     return min(rank.blocks for rank in ranks) // plan.blocks(setting.context_tokens, flight)
@@ -182,7 +186,8 @@ def requested_bytes(memory: Memory) -> int:
     return -(-memory.memory_bytes * numerator // denominator)
 
 
-def _ranks(setting: Setting, rules: Rules, batch: Batch, sizes: tuple[int, ...], plan: Plan) -> tuple[Rank, ...]:
+def _ranks(setting: Setting, rules: Rules, batch: Batch, loaded: Loaded, plan: Plan) -> tuple[Rank, ...]:
+    sizes, slots = weight_bytes(setting, loaded), slot_bytes(setting, rules, batch)
     memory, last = setting.memory, len(sizes) - 1
     ranks = []
     for stage, size in enumerate(sizes):
@@ -192,7 +197,8 @@ def _ranks(setting: Setting, rules: Rules, batch: Batch, sizes: tuple[int, ...],
             kept = _NOTHING_KEPT
         else:
             kept = corrected(reserve_of(setting, rules, batch, stage=stage, last=stage == last), memory.correction)
-        ranks.append(_rank(setting, rules, stage, weights=size, kept=kept, block=plan.stage_bytes[stage]))
+        rank = _rank(setting, rules, stage, weights=size + slots[stage], kept=kept, block=plan.stage_bytes[stage])
+        ranks.append(rank._replace(adapter_bytes=slots[stage]))
     return tuple(ranks)
 
 
@@ -219,7 +225,7 @@ def _interval(setting: Setting, rules: Rules, ranks: tuple[Rank, ...]) -> tuple[
     share = 0.0 if setting.weight_bytes is not None else _weight_share(setting, rules)
     low, high = [], []
     for rank in ranks:
-        weights = rank.weight_bytes * share
+        weights = (rank.weight_bytes - rank.adapter_bytes) * share
         less, more = math.hypot(rank.reserve.more, weights) * way, math.hypot(rank.reserve.less, weights) * way
         if rank.reserve.parts:
             beside = rank.reserve.beside

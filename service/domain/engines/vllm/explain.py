@@ -40,7 +40,8 @@ def ledger_rows(held: Held, weights_note: str) -> tuple[Row, ...]:
         reserve = [Row("reserve", memory.reserve_bytes, "as asked")]
     pool = "as asked" if memory.pool_bytes is not None else f"{held.blocks:,} blocks x {rank.block_bytes:,} B"
     rows = (
-        Row("weights", rank.weight_bytes, weights_note),
+        Row("weights", rank.weight_bytes - rank.adapter_bytes, weights_note),
+        Row("adapters", rank.adapter_bytes, held.slots_note),
         *reserve,
         Row("kv_cache", held.cache_bytes, pool),
         Row("others", memory.others_bytes, "held by other processes"),
@@ -165,7 +166,9 @@ def _pool_lines(held: Held, weights_note: str) -> list[str]:
         return [f"{memory.pool_bytes:,} B for the KV cache, as asked{blocks}"]
     requested = requested_bytes(memory)
     lines = [f"{memory.memory_bytes:,} B of memory x {memory.utilization:g} = {requested:,} B"]
-    lines.append(f"- {rank.weight_bytes:,} B weights ({weights_note})")
+    lines.append(f"- {rank.weight_bytes - rank.adapter_bytes:,} B weights ({weights_note})")
+    if rank.adapter_bytes:
+        lines.append(f"- {rank.adapter_bytes:,} B adapters ({held.slots_note})")
     lines += [f"- {part.span.middle:,} B {part.name} ({part.note})" for part in held.parts]
     if memory.reserve_bytes is not None:
         lines.append(f"- {memory.reserve_bytes:,} B reserve, as asked")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from service.domain.cache.latent import LatentCache
 from service.domain.engines.vllm.activations import element_bytes, workspace_bytes
+from service.domain.engines.vllm.adapters import graph_kinds
 from service.domain.engines.vllm.attending import FLASHINFER, flashinfer_attends, replays_single_tokens
 from service.domain.engines.vllm.rules import Span
 from service.domain.engines.vllm.shapes import tower_of, widths_of
@@ -32,8 +33,11 @@ def graphs_of(setting: Setting, rules: Rules, batch: Batch) -> tuple[Span, str]:
     layers = ceil_div(architecture.layers, setting.layout.pipeline)
     each = _bytes(setting, rules)
     first = max(_first_piece(setting, rules, max(pieces)), _first_step(setting, rules, max(steps, default=0)))
-    size = first + layers * ((len(pieces) - 1) * each.pieces + max(0, len(steps) - 1) * each.whole)
+    kinds = graph_kinds(setting, rules)
+    size = first + layers * ((kinds * len(pieces) - 1) * each.pieces + max(0, kinds * len(steps) - 1) * each.whole)
     note = f"estimate for {len(pieces)} sizes in pieces and {len(steps)} whole x {layers} layers"
+    if kinds > 1:
+        note += ", with adapters and without"
     return Span(whole(size * rule.low), size, whole(size * rule.high)), note
 
 

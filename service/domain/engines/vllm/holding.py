@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from service.domain.cache.full import FullCache
 from service.domain.engines.vllm import explain
+from service.domain.engines.vllm.adapters import DEFAULT_RANK
 from service.domain.engines.vllm.batch import batch_of
 from service.domain.engines.vllm.capacity import hold
 from service.domain.engines.vllm.levers import levers
@@ -59,6 +60,9 @@ class VllmHolding(Holding):
         echo.take("block_tokens", held.plan.block_tokens, "derived")
         echo.take("enforce_eager", default=False)
         echo.take("decode_context_parallel", 1)
+        if self.setting.asked.max_loras:
+            echo.take("max_lora_rank", DEFAULT_RANK)
+            echo.take("fully_sharded_loras", default=False)
         learned = self.setting.memory.correction.probes
         echo.take("reserve_bytes", held.rank.reserve.total, "calibrated" if learned else "modelled")
 
@@ -132,7 +136,7 @@ class VllmHolding(Holding):
     def _weights_note(self) -> str:
         """The checkpoint's own arithmetic, and what loading adds to it."""
         note = weights_note(self.question, self.load.index)
-        added = self.held.rank.weight_bytes - self.load.weight_bytes
+        added = self.held.rank.weight_bytes - self.held.rank.adapter_bytes - self.load.weight_bytes
         return f"{note} + {added:,} B that loading adds" if added > 0 else note
 
     def levers(self, catalog: Catalog, ceiling: int) -> list[dict[str, Any]]:

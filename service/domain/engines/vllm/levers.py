@@ -64,6 +64,10 @@ def _candidates(
         own_limit = "context_limit_tokens" in question.echo.asked
         limit = setting.limit_tokens if own_limit else half
         yield "smaller", {"context_tokens": half}, setting._replace(context_tokens=half, limit_tokens=limit)
+    slots = setting.asked.max_loras or 0
+    if slots > 1:
+        fewer = setting.asked._replace(max_loras=slots // 2)
+        yield "smaller", {"max_loras": slots // 2}, setting._replace(asked=fewer)
     yield from _released(setting, held)
 
 

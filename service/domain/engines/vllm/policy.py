@@ -10,6 +10,7 @@ from service.domain.engines import plain
 from service.domain.engines.dated import Dated, dated, made, newest
 from service.domain.engines.plain import EngineDefaults, LengthRule
 from service.domain.engines.versions import Release, Timeline, parse
+from service.domain.engines.vllm.adapter_rules import AdapterTopic, read_adapters
 from service.domain.engines.vllm.media_rules import MediaTopics, TowersRule, topics_of, towers_of
 from service.domain.engines.vllm.rules import (
     AtCapability,
@@ -80,6 +81,7 @@ class Topics:
     media: MediaTopics
     compiling: Dated[bool]
     paddings: Dated[Padding]
+    adapters: AdapterTopic
     cores: Mapping[str, CoreTopics]
 
 
@@ -185,6 +187,7 @@ def _topics(facts: Mapping[str, Any]) -> Topics:
         media=topics_of(facts["media"]),
         compiling=dated(facts["compiling"], lambda row: bool(row["copies_tables"])),
         paddings=dated(facts["weights"]["padding"], lambda row: made(Padding, row)),
+        adapters=read_adapters(facts.get("adapters", {})),
         cores={core: _core(facts, core) for core in _CORES},
     )
 
@@ -325,5 +328,6 @@ def _rules(topics: Topics, core: str, release: Release, constants: Constants) ->
         topics.media.rule(release),
         newest(topics.compiling, release),
         _paddings(topics.paddings, release),
+        topics.adapters.of(release),
         constants,
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from service.domain.cache.indexer import IndexerCache
 from service.domain.cache.latent import LatentCache
 from service.domain.engines.prediction import predicted_layers
+from service.domain.engines.vllm.adapters import check_adapters
 from service.domain.engines.vllm.drafts import NO_LAYERS, ONE_LAYER, OWN_LAYERS
 from service.domain.engines.vllm.media_checks import check_media
 from service.domain.engines.vllm.rules import kernel_name
@@ -57,6 +58,7 @@ def check(setting: Setting, release: ReleaseRules, rules: Rules) -> tuple[Refusa
     _check_sampler(setting, rules)
     _check_ranks(setting)
     check_media(setting, rules)
+    check_adapters(setting, release.name, rules)
     return (*_types(setting), *_free_memory(setting))
 
 

@@ -71,7 +71,7 @@ def reserve_of(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last
         device.capability, device.link_bytes_per_second, device.unified, device.vendor, batch, stage, last, length,
         setting.cache.name,
         asked.enforce_eager, asked.speculative_tokens, asked.sampler_backend, asked.attention_backend,
-        asked.moe_backend, asked_of(asked),
+        asked.moe_backend, asked_of(asked), asked.max_loras, asked.max_lora_rank,
     )  # fmt: skip
     found: Reserve = remembered(setting.model, key, lambda: _reserve(setting, rules, batch, stage=stage, last=last))
     return found

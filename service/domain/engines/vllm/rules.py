@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from service.domain.engines.versions import Release
+    from service.domain.engines.vllm.adapter_rules import AdapterRules
     from service.domain.engines.vllm.media_rules import MediaRule, TowersRule
 
 
@@ -370,6 +371,7 @@ class Rules:
     media: MediaRule
     copies_tables: bool
     paddings: tuple[Padding, ...]
+    adapters: AdapterRules
     constants: Constants
 
 

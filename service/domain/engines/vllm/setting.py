@@ -62,6 +62,9 @@ class Asked(NamedTuple):
     encoder_profiling: bool = True
     encoder_data_parallel: bool = False
     decode_context_parallel: int = 1
+    max_loras: int | None = None
+    max_lora_rank: int | None = None
+    fully_sharded_loras: bool = False
 
 
 class Memory(NamedTuple):

@@ -213,7 +213,7 @@ LIMITS = st.fixed_dictionaries({"image": COUNTS, "video": COUNTS, "audio": COUNT
 @settings(max_examples=60, deadline=None)
 @given(start=STARTS, counts=LIMITS)
 def test_a_smaller_limit_never_takes_more_memory(quote: Hold, start: dict[str, Any], counts: dict[str, int]) -> None:
-    """Run as written: told of no pictures at all, a model embeds words in what is compiled, which has a price of its own."""
+    """Nothing is compiled here: a model that is told of no pictures embeds words in what is, at a price of its own."""
 
     def room(**limits: int) -> int:
         entries = [f"{name}={most}" for name, most in limits.items()]
