@@ -16,6 +16,7 @@ DEFAULTS: Mapping[str, Any] = {
     "intermediate_size": 6912,
     "num_hidden_layers": 32,
     "num_attention_heads": 32,
+    "num_key_value_heads": 32,
     "max_position_embeddings": 4096,
     "partial_rotary_factor": 0.25,
 }
