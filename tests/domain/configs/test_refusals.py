@@ -49,6 +49,9 @@ CHANGES: list[tuple[str, dict[str, Any], str]] = [
     ("zai-org/chatglm3-6b", {"inner_hidden_size": 16384}, "inner_hidden_size"),
     ("openbmb/MiniCPM4-8B", {"sparse_config": {"topk": 64}}, "sparse_config"),
     ("openbmb/MiniCPM4-8B", {"num_experts": 8}, "num_experts"),
+    ("transformers/cwm", {"sliding_window": None}, "sliding_window"),
+    ("transformers/helium", {"head_dim": 64}, "head_dim"),
+    ("transformers/iquestcoder", {"use_sliding_window": True}, "use_sliding_window"),
 ]
 
 
