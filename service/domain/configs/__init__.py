@@ -42,6 +42,7 @@ _FAMILIES: Mapping[str, tuple[str, ...]] = {
     "deepseek_v3": ("deepseek_v2", "deepseek_v3", "kimi_k2", "mistral4"),
     "deepseek_v32": ("deepseek_v32", "glm_moe_dsa"),
     "deepseek_v4": ("deepseek_v4",),
+    "dots1": ("dots1",),
     "ernie4_5": ("ernie4_5",),
     "ernie4_5_moe": ("ernie4_5_moe",),
     "exaone": ("exaone",),

@@ -50,6 +50,8 @@ CHANGES: list[tuple[str, dict[str, Any], str]] = [
     ("openbmb/MiniCPM4-8B", {"sparse_config": {"topk": 64}}, "sparse_config"),
     ("openbmb/MiniCPM4-8B", {"num_experts": 8}, "num_experts"),
     ("transformers/cwm", {"sliding_window": None}, "sliding_window"),
+    ("transformers/dots1", {"n_routed_experts": None}, "n_routed_experts"),
+    ("transformers/dots1", {"use_sliding_window": True}, "use_sliding_window"),
     ("transformers/helium", {"head_dim": 64}, "head_dim"),
     ("transformers/iquestcoder", {"use_sliding_window": True}, "use_sliding_window"),
 ]
