@@ -7,7 +7,7 @@ from typing import Any
 
 from service.domain.architecture import Architecture
 from service.domain.configs import dense
-from service.domain.configs.base import decoder
+from service.domain.configs.base import decoder, filled
 from service.domain.configs.fields import Fields
 
 MODEL_TYPES = ("helium",)
@@ -24,13 +24,9 @@ DEFAULTS: Mapping[str, Any] = {
 
 
 def read(fields: Fields) -> Architecture:
-    """Refuses heads that do not fill the hidden size together."""
+    """Biases of query, key and value, and of the MLP, are switches."""
     fields = fields.defaulting(DEFAULTS)
-    shape = decoder(fields)
-    heads = shape.heads
-    if heads.query * heads.key_width != shape.hidden:
-        detail = f"{heads.query} heads of {heads.key_width} do not make a hidden size of {shape.hidden}."
-        raise fields.refuse("head_dim", detail)
+    shape = filled(fields, decoder(fields))
     layer = dense.Layer(
         qkv_bias=fields.flag("attention_bias", default=False), mlp_bias=fields.flag("mlp_bias", default=False)
     )

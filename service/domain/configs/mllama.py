@@ -8,7 +8,7 @@ from typing import Any
 from service.domain.architecture import Architecture, CacheLayers, Module, ModuleKind, Place, Shard
 from service.domain.cache.cross import CrossCache
 from service.domain.configs import blocks
-from service.domain.configs.base import Decoder, architecture, decoder, split
+from service.domain.configs.base import Decoder, architecture, decoder, filled, split
 from service.domain.configs.encoder_blocks import Tower, area, depth, patches
 from service.domain.configs.fields import MAX_LAYERS, Fields
 from service.domain.configs.wrapping import compose, read_nested
@@ -52,7 +52,7 @@ def read(fields: Fields) -> Architecture:
 
 
 def _text(fields: Fields, picture_tokens: int) -> Architecture:
-    shape = decoder(fields)._replace(tied=False)
+    shape = filled(fields, decoder(fields))._replace(tied=False)
     crossing, attending = _kinds(fields, shape)
     heads = shape.heads
     picture = CrossCache(heads.kv, heads.key_width, heads.value_width, picture_tokens)

@@ -7,6 +7,7 @@ from typing import Any
 
 from service.domain.architecture import Architecture
 from service.domain.configs import dense
+from service.domain.configs.base import decoder, filled
 from service.domain.configs.fields import Fields
 
 MODEL_TYPES = ("stablelm",)
@@ -31,4 +32,4 @@ def read(fields: Fields) -> Architecture:
         norms=1 if fields.flag("use_parallel_residual", default=False) else 2,
         norm_bias=True,
     )
-    return dense.read(fields, layer)
+    return dense.read(fields, layer, shape=filled(fields, decoder(fields)))

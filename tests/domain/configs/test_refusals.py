@@ -53,6 +53,8 @@ CHANGES: list[tuple[str, dict[str, Any], str]] = [
     ("transformers/dots1", {"n_routed_experts": None}, "n_routed_experts"),
     ("transformers/dots1", {"use_sliding_window": True}, "use_sliding_window"),
     ("transformers/helium", {"head_dim": 64}, "head_dim"),
+    ("stabilityai/stablelm-3b-4e1t", {"head_dim": 64}, "head_dim"),
+    ("allenai/OLMoE-1B-7B-0924-Instruct", {"head_dim": 64}, "head_dim"),
     ("transformers/iquestcoder", {"use_sliding_window": True}, "use_sliding_window"),
 ]
 
