@@ -92,6 +92,17 @@ def grouped(fields: Fields, query: int, kv: int, width: int | None, hidden: int)
     return Heads(query, kv, width, width)
 
 
+def filled(fields: Fields, shape: Decoder) -> Decoder:
+    """The shape, for families whose code divides the hidden size among the heads whatever a file says.
+
+    Refuses a `head_dim` that says otherwise.
+    """
+    query, width = shape.heads.query, shape.heads.key_width
+    if query * width != shape.hidden:
+        raise fields.refuse("head_dim", f"{query} heads of {width} do not make a hidden size of {shape.hidden}.")
+    return shape
+
+
 def uniform_windows(fields: Fields, count: int, name: str = "sliding_window") -> tuple[int | None, ...]:
     """One window in every layer where the file has a number under `name`, else full attention.
 

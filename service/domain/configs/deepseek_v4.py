@@ -56,7 +56,7 @@ def read(fields: Fields) -> Architecture:
         *parts.compressor(shape, many, rates[_MANY], shape.heads.key_width),
         *parts.compressor(shape, few, rates[_FEW], 2 * shape.heads.key_width),
         *parts.indexer(fields, shape, index, few, rates[_FEW]),
-        *moe.modules(shape.hidden, _experts(fields), shape.all_layers),
+        *_mlps(fields, shape),
         *parts.streams(fields, shape, shape.all_layers),
         *parts.stream_head(fields, shape),
         *_predicted(fields, shape),
@@ -100,9 +100,14 @@ def _kinds(fields: Fields, shape: Decoder) -> tuple[tuple[int, ...], tuple[int, 
 
 
 def _experts(fields: Fields) -> moe.Experts:
-    """Its code has one shared expert of a routed one's width."""
-    found = experts(fields)
+    """Its code has one shared expert of a routed one's width, which no dense MLP shares its other name with."""
+    found = experts(fields, ("moe_intermediate_size", "intermediate_size"))
     return replace(found, shared=found.width)
+
+
+def _mlps(fields: Fields, shape: Decoder) -> list[Module]:
+    biased = fields.flag("mlp_bias", default=False)
+    return moe.modules(shape.hidden, _experts(fields), shape.all_layers, shared_bias=biased)
 
 
 def _predicted(fields: Fields, shape: Decoder) -> list[Module]:

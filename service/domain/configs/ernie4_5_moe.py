@@ -36,7 +36,7 @@ def read(fields: Fields) -> Architecture:
     shape = decoder(fields, tied=True)
     biased = fields.flag("use_bias", default=False)
     layer = dense.Layer(qkv_bias=biased, out_bias=biased, mlp_bias=biased)
-    count, active = routing(fields, ("moe_num_experts",), ("moe_k", "num_experts_per_tok"))
+    count, active = routing(fields, ("moe_num_experts", "num_experts"), ("moe_k", "num_experts_per_tok"))
     width = fields.integer("moe_intermediate_size")
     shared = fields.integer("moe_num_shared_experts", least=0) * width
     experts = moe.Experts(count=count, active=active, width=width, shared=shared, router_bias=True)

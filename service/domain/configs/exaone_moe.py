@@ -17,6 +17,7 @@ DEFAULTS: Mapping[str, Any] = {
     "intermediate_size": 16384,
     "num_hidden_layers": 32,
     "num_attention_heads": 32,
+    "num_key_value_heads": 32,
     "max_position_embeddings": 2048,
     "sliding_window": 4096,
     "sliding_window_pattern": 4,

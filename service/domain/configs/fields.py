@@ -71,13 +71,24 @@ class Fields:
         return any(self.values.get(name) is not None for name in names)
 
     def integer(self, *names: str, default: int | None = None, least: int = 1, most: int = MAX_SIZE) -> int:
-        """A whole number under the first present name; refuses a missing one without a default, and odd ranges."""
+        """A whole number under the first present name; refuses a missing one without a default, and odd ranges.
+
+        Names of one size that a file gives different numbers are refused: code takes now this one, now that.
+        """
         value = self.optional(*names, least=least, most=most)
         if value is not None:
+            self._refuse_another(names, value)
             return value
         if default is None:
             raise self.refuse(names[0], f"The config has no {names[0]}.")
         return default
+
+    def _refuse_another(self, names: tuple[str, ...], value: int) -> None:
+        for name in names if len(names) > 1 else ():
+            another = self.values.get(name)
+            if another is not None and another != value:
+                first = next(name for name in names if self.values.get(name) is not None)
+                raise self.refuse(name, f"{name} {shown(another)} and {first} {value} are names of one size.")
 
     def optional(self, *names: str, least: int = 1, most: int = MAX_SIZE) -> int | None:
         """A whole number, or None where the file and the defaults have none."""
@@ -107,10 +118,10 @@ class Fields:
         return self.integer(*(names or LAYERS), most=MAX_LAYERS)
 
     def flag(self, *names: str, default: bool) -> bool:
-        """A boolean under the first present name; `default` where file and defaults have none."""
+        """A boolean under the first present name; `default` where file and defaults are silent, false for a null."""
         name, value = self._find(names)
         if value is None:
-            return default
+            return default and not any(name in self.values for name in names)
         if not isinstance(value, bool):
             raise self.refuse(name, f"{name} must be true or false.")
         return value

@@ -34,7 +34,6 @@ _UNIFIED: Mapping[str, Any] = {
     **_FOURTH,
     "max_position_embeddings": 262144,
     "sliding_window": 1024,
-    "hidden_size_per_layer_input": 0,
 }
 _DEFAULTS = {"gemma4_text": _FOURTH, "gemma4_unified_text": _UNIFIED}
 _EVERY = 6
@@ -61,7 +60,7 @@ def read(fields: Fields) -> Architecture:
         made += shared_layers.attention(
             shape.hidden, kind.heads, layers, first_shared, biased=biased, keys_as_values=kind.keys_as_values
         )
-    made += [*_mlps(fields, shape, first_shared), *_experts(fields, shape), *layer_inputs(fields, shape)]
+    made += [*_mlps(fields, shape, first_shared), *_experts(fields, shape), *_inputs(fields, shape)]
     window = fields.integer("sliding_window")
     specs = {
         kind: blocks.cache(kind.heads, window if kind.word == layer_kinds.SLIDING else None)
@@ -69,6 +68,11 @@ def read(fields: Fields) -> Architecture:
     }
     caches = shared_layers.caches(kinds, first_shared, specs, shape.heads.query)
     return architecture(fields, shape, made, caches)
+
+
+def _inputs(fields: Fields, shape: Decoder) -> list[Module]:
+    """The unified one's code has none, whatever its file says."""
+    return [] if fields.text("model_type") == "gemma4_unified_text" else layer_inputs(fields, shape)
 
 
 def _kinds(fields: Fields, shape: Decoder) -> tuple[_Kind, ...]:

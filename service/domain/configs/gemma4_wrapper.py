@@ -47,20 +47,19 @@ def read(fields: Fields) -> Architecture:
 
 
 def _tower(fields: Fields, out: int) -> list[Module]:
-    """Norms of queries and keys, four norms a layer, gated MLPs, positions on two axes."""
+    """Norms of queries and keys, four norms a layer, gated MLPs, positions on two axes; no biases, whatever is said."""
     fields = fields.defaulting(_VISION)
     hidden, layers = fields.integer("hidden_size"), depth(fields, "num_hidden_layers")
     heads, width = fields.integer("num_attention_heads"), fields.integer("head_dim")
     # The class's own 12 fits no other number of heads: a file cut to what matters has lost it, and they are equal.
     kv = fields.integer("num_key_value_heads")
     kv = heads if heads % kv else kv
-    biased = fields.flag("attention_bias", default=False)
     tower = Tower(ModuleKind.VISION, "vision_tower")
     tower.linear("patch_embedder", hidden, _CHANNELS * fields.integer("patch_size") ** 2, bias=False)
     tower.matrix("position_embedding_table", _AXES * fields.integer("position_embedding_size"), hidden)
-    tower.linear("attention.q", heads * width, hidden, layers, bias=biased)
-    tower.linear("attention.kv", 2 * kv * width, hidden, layers, bias=biased)
-    tower.linear("attention.out", hidden, heads * width, layers, bias=biased)
+    tower.linear("attention.q", heads * width, hidden, layers, bias=False)
+    tower.linear("attention.kv", 2 * kv * width, hidden, layers, bias=False)
+    tower.linear("attention.out", hidden, heads * width, layers, bias=False)
     tower.vector("attention.norms", width, 2 * layers)
     tower.gated_mlp(hidden, fields.integer("intermediate_size"), layers, bias=False)
     tower.norm("layer_norms", hidden, 4 * layers, bias=False)

@@ -37,14 +37,14 @@ def sparse_layers(fields: Fields, shape: Decoder) -> tuple[int, ...]:
     return moe.sparse_layers(fields, shape.layers, 0)
 
 
-def experts(fields: Fields) -> moe.Experts:
+def experts(fields: Fields, width_names: tuple[str, ...] = ("moe_intermediate_size",)) -> moe.Experts:
     """Routed experts, and the shared ones as one MLP of their joint width."""
     count = fields.integer(*EXPERTS, most=MAX_EXPERTS)
     # deepseek_v2's class has a null here, which no model runs with: a null is a silence.
     active = fields.integer("num_experts_per_tok", default=fields.defaults.get("num_experts_per_tok"))
     if active > count:
         raise fields.refuse("num_experts_per_tok", f"A token cannot visit {active} of {count} experts.")
-    width = fields.integer("moe_intermediate_size")
+    width = fields.integer(*width_names)
     shared = fields.integer("n_shared_experts", default=0, least=0, most=MAX_EXPERTS)
     return moe.Experts(count=count, active=active, width=width, shared=shared * width)
 

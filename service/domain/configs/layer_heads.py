@@ -17,6 +17,8 @@ def by_layer(fields: Fields, shape: Decoder, words: tuple[str, ...], *, same: bo
     if overrides is not None:
         stated = {_layer(overrides, name, shape.layers): name for name in overrides.values}
         return tuple(_overridden(overrides, shape, stated.get(layer)) for layer in shape.all_layers)
+    if "per_layer_config" in fields.values:
+        return (shape.heads,) * shape.layers  # a null overrides nothing, as an empty object does
     kv = fields.optional("num_global_key_value_heads") if same else None
     width = fields.integer("global_head_dim", default=shape.heads.key_width)
     wide = grouped(fields, shape.heads.query, kv or shape.heads.kv, width, shape.hidden)

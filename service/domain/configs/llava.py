@@ -40,7 +40,8 @@ def read(fields: Fields) -> Architecture:
     silent = _SIGLIP if kind == "llava_onevision" else _CLIP
 
     def encode(inner: Fields) -> list[Module]:
-        return _encoder(fields, inner if inner.values else Fields(silent, inner.pointer), text.hidden_size)
+        stated = inner if fields.has("vision_config") else Fields(silent, inner.pointer)
+        return _encoder(fields, stated, text.hidden_size)
 
     modules, notes = encoder(fields, "vision_config", encode)
     if kind != "llava":

@@ -7,6 +7,7 @@ from typing import Any
 
 from service.domain.architecture import Architecture, Module
 from service.domain.configs import vision
+from service.domain.configs.base import HIDDEN
 from service.domain.configs.fields import Fields
 from service.domain.configs.llava import feature_layers
 from service.domain.configs.wrapping import Tying, compose, encoder, read_text
@@ -22,16 +23,30 @@ _PIXTRAL: Mapping[str, Any] = {
 }
 # What the wrapper's code assumes of a decoder that is not nested: no window, where a plain mistral has one.
 _FLAT: Mapping[str, Any] = {"sliding_window": None}
+# And of one that the file has no word about.
+_SILENT: Mapping[str, Any] = {
+    **_FLAT,
+    "vocab_size": 131072,
+    "hidden_size": 5120,
+    "intermediate_size": 32768,
+    "num_hidden_layers": 40,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "max_position_embeddings": 131072,
+}
 
 
 def read(fields: Fields) -> Architecture:
     """Small 4 keeps latents: a flattened file of it says so by its ranks."""
     nested = fields.inner("text_config") is not None
     kind = "mistral4" if fields.has("kv_lora_rank") and not nested else "mistral"
-    text = read_text(fields, kind, Tying(silent=True), defaults={} if nested else _FLAT)
+    unsaid = _FLAT if fields.has(*HIDDEN) else _SILENT
+    text = read_text(fields, kind, Tying(silent=True), defaults={} if nested else unsaid)
 
     def encode(inner: Fields) -> list[Module]:
-        return _encoder(fields, inner if inner.values else Fields(_PIXTRAL, inner.pointer), text.hidden_size)
+        stated = inner if fields.has("vision_config") else Fields(_PIXTRAL, inner.pointer)
+        return _encoder(fields, stated, text.hidden_size)
 
     modules, notes = encoder(fields, "vision_config", encode)
     return compose(fields, text, modules, *notes)

@@ -8,12 +8,13 @@ from typing import Any
 from service.domain.architecture import Architecture, CacheLayers, Module, ModuleKind, Place, Shard
 from service.domain.cache.cross import CrossCache
 from service.domain.configs import blocks
-from service.domain.configs.base import Decoder, architecture, decoder, split
+from service.domain.configs.base import Decoder, architecture, decoder, filled, split
 from service.domain.configs.encoder_blocks import Tower, area, depth, patches
 from service.domain.configs.fields import MAX_LAYERS, Fields
 from service.domain.configs.wrapping import compose, read_nested
 
 MODEL_TYPES = ("mllama",)
+_CROSSING = (3, 8, 13, 18, 23, 28, 33, 38)
 _TEXT: Mapping[str, Any] = {
     "vocab_size": 128256,
     "hidden_size": 4096,
@@ -22,7 +23,7 @@ _TEXT: Mapping[str, Any] = {
     "num_attention_heads": 32,
     "num_key_value_heads": 8,
     "max_position_embeddings": 131072,
-    "cross_attention_layers": (3, 8, 13, 18, 23, 28, 33, 38),
+    "cross_attention_layers": _CROSSING,
 }
 _VISION: Mapping[str, Any] = {
     "hidden_size": 1280,
@@ -51,7 +52,7 @@ def read(fields: Fields) -> Architecture:
 
 
 def _text(fields: Fields, picture_tokens: int) -> Architecture:
-    shape = decoder(fields)._replace(tied=False)
+    shape = filled(fields, decoder(fields))._replace(tied=False)
     crossing, attending = _kinds(fields, shape)
     heads = shape.heads
     picture = CrossCache(heads.kv, heads.key_width, heads.value_width, picture_tokens)
@@ -64,7 +65,9 @@ def _text(fields: Fields, picture_tokens: int) -> Architecture:
 
 
 def _kinds(fields: Fields, shape: Decoder) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    listed = set(fields.integers("cross_attention_layers", most=MAX_LAYERS))
+    """The layers that look at the picture, the class's own for a null too, and the others."""
+    silent = fields.get("cross_attention_layers") is None
+    listed = set(_CROSSING if silent else fields.integers("cross_attention_layers", most=MAX_LAYERS))
     return split(shape.all_layers, listed.__contains__)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from service.domain.architecture import Architecture
 from service.domain.configs import dense, moe
-from service.domain.configs.base import decoder, routing
+from service.domain.configs.base import decoder, filled, routing
 from service.domain.configs.fields import Fields
 
 MODEL_TYPES = ("olmoe",)
@@ -30,4 +30,4 @@ def read(fields: Fields) -> Architecture:
     count, active = routing(fields, ("num_experts", "num_local_experts"), ("num_experts_per_tok",))
     experts = moe.Experts(count=count, active=active, width=fields.integer("intermediate_size"))
     layer = dense.Layer(qkv_bias=biased, out_bias=biased, wide_norms=True)
-    return moe.read(fields, decoder(fields), layer, experts)
+    return moe.read(fields, filled(fields, decoder(fields)), layer, experts)

@@ -20,14 +20,24 @@ _SIGLIP: Mapping[str, Any] = {
     "num_hidden_layers": 27,
     "vision_use_head": False,
 }
+# The decoder of a file that has no word about it.
+_GEMMA: Mapping[str, Any] = {
+    "vocab_size": 257152,
+    "hidden_size": 2048,
+    "intermediate_size": 16384,
+    "num_hidden_layers": 18,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 1,
+}
 
 
 def read(fields: Fields) -> Architecture:
     """The projection's width is stated beside the decoder's hidden size."""
-    text = read_text(fields, "gemma", Tying(silent=True))
+    silent = fields.inner("text_config") is None and not fields.has("intermediate_size")
+    text = read_text(fields, "gemma", Tying(silent=True), defaults=_GEMMA if silent else {})
 
     def encode(inner: Fields) -> list[Module]:
-        stated = inner if inner.values else Fields(_SIGLIP, inner.pointer)
+        stated = inner if fields.has("vision_config") else Fields(_SIGLIP, inner.pointer)
         tower = vision.by_type(stated, "siglip_vision_model")
         tower.name = "projector"
         width = vision.width(stated, "siglip_vision_model")

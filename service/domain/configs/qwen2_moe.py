@@ -17,6 +17,7 @@ DEFAULTS: Mapping[str, Any] = {
     "intermediate_size": 5632,
     "num_hidden_layers": 24,
     "num_attention_heads": 16,
+    "num_key_value_heads": 16,
     "max_position_embeddings": 32768,
     "sliding_window": 4096,
     "max_window_layers": 28,

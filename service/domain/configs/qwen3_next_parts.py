@@ -26,9 +26,11 @@ def attention(fields: Fields, shape: Decoder, layers: tuple[int, ...]) -> list[M
 
 
 def mlps(fields: Fields, shape: Decoder, layers: tuple[int, ...]) -> list[Module]:
-    """Experts and a gated shared one, or an MLP where there are none; both may be mixed."""
+    """Experts and a gated shared one, or an MLP where there are none; both may be mixed, but in 3.5's code."""
     if not fields.get("num_experts"):
         return blocks.gated_mlp(shape.hidden, fields.integer("intermediate_size"), layers)
+    if fields.text("model_type") != "qwen3_next":
+        return moe.modules(shape.hidden, _experts(fields), layers)
     every = fields.integer("decoder_sparse_step")
     dense_layers = set(fields.integers("mlp_only_layers"))
     sparse, plain = split(layers, lambda layer: layer not in dense_layers and (layer + 1) % every == 0)

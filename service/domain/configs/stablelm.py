@@ -7,6 +7,7 @@ from typing import Any
 
 from service.domain.architecture import Architecture
 from service.domain.configs import dense
+from service.domain.configs.base import decoder, filled
 from service.domain.configs.fields import Fields
 
 MODEL_TYPES = ("stablelm",)
@@ -16,6 +17,7 @@ DEFAULTS: Mapping[str, Any] = {
     "intermediate_size": 6912,
     "num_hidden_layers": 32,
     "num_attention_heads": 32,
+    "num_key_value_heads": 32,
     "max_position_embeddings": 4096,
     "partial_rotary_factor": 0.25,
 }
@@ -30,4 +32,4 @@ def read(fields: Fields) -> Architecture:
         norms=1 if fields.flag("use_parallel_residual", default=False) else 2,
         norm_bias=True,
     )
-    return dense.read(fields, layer)
+    return dense.read(fields, layer, shape=filled(fields, decoder(fields)))

@@ -65,7 +65,8 @@ def _shape(fields: Fields) -> Decoder:
         hidden=fields.integer("d_model", "hidden_size"),
         heads=Heads(heads, heads, width, width),
         vocabulary=fields.integer("vocab_size"),
-        tied=fields.flag("tie_word_embeddings", default=True),
+        # Only a false unties: the code takes a null for a silence here.
+        tied=fields.get("tie_word_embeddings") is None or fields.flag("tie_word_embeddings", default=True),
     )
 
 

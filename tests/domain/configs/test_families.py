@@ -190,6 +190,14 @@ def test_smollm3_slides_in_the_layers_without_positions_when_switched_on() -> No
     assert windows(listed) == slides(36, lambda layer: layer % 2 == 0)
 
 
+def test_dots1_slides_in_the_upper_layers_unless_its_window_is_null() -> None:
+    upper = changed("transformers/dots1", max_window_layers=30)
+    none = changed("transformers/dots1", max_window_layers=30, sliding_window=None)
+
+    assert windows(upper) == slides(62, lambda layer: layer >= 30)
+    assert windows(none) == [None] * 62
+
+
 def test_mimo_slides_where_its_layer_types_say_in_place_of_its_pattern() -> None:
     words = ["full_attention"] * 2 + ["sliding_attention"] * 46
 

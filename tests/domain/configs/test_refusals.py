@@ -23,6 +23,11 @@ CHANGES: list[tuple[str, dict[str, Any], str]] = [
     (LLAMA, {"attention_chunk_size": 8192}, "attention_chunk_size"),
     (LLAMA, {"num_kv_shared_layers": 4}, "num_kv_shared_layers"),
     (LLAMA, {"use_sliding_window": True, "sliding_window": 4096}, "use_sliding_window"),
+    (LLAMA, {"n_layer": 16}, "n_layer"),
+    (LLAMA, {"n_embd": 1024}, "n_embd"),
+    (LLAMA, {"num_kv_heads": 4}, "num_kv_heads"),
+    (MIXTRAL, {"num_experts": 16}, "num_experts"),
+    ("deepseek-ai/DeepSeek-R1", {"num_experts": 64}, "num_experts"),
     (LLAMA, {"layer_types": ["full_attention", "linear_attention"] * 16}, "layer_types"),
     (LLAMA, {"quantization_config": [4]}, "quantization_config"),
     (MIXTRAL, {"num_experts_per_tok": 9}, "num_experts_per_tok"),
@@ -44,6 +49,13 @@ CHANGES: list[tuple[str, dict[str, Any], str]] = [
     ("zai-org/chatglm3-6b", {"inner_hidden_size": 16384}, "inner_hidden_size"),
     ("openbmb/MiniCPM4-8B", {"sparse_config": {"topk": 64}}, "sparse_config"),
     ("openbmb/MiniCPM4-8B", {"num_experts": 8}, "num_experts"),
+    ("transformers/cwm", {"sliding_window": None}, "sliding_window"),
+    ("transformers/dots1", {"n_routed_experts": None}, "n_routed_experts"),
+    ("transformers/dots1", {"use_sliding_window": True}, "use_sliding_window"),
+    ("transformers/helium", {"head_dim": 64}, "head_dim"),
+    ("stabilityai/stablelm-3b-4e1t", {"head_dim": 64}, "head_dim"),
+    ("allenai/OLMoE-1B-7B-0924-Instruct", {"head_dim": 64}, "head_dim"),
+    ("transformers/iquestcoder", {"use_sliding_window": True}, "use_sliding_window"),
 ]
 
 
