@@ -105,6 +105,7 @@ _VENDORS: Final = ("meta-", "nvidia-", "c4ai-", "ai21-")
 _SEPARATORS = re.compile(r"[\s_]+|(?<!\d)\.|\.(?!\d)|-{2,}")
 _DECIMAL_UNDERSCORE = re.compile(r"(?<=\d)_(?=\d)")
 _VERSION_DOT = re.compile(r"(?<=\d)\.(?=\d+(?![\d.]*[bm]\b))")
+_UPLOAD = re.compile(r"^(.+)-v\d\d?$")
 _REVISION = re.compile(r"-(?:\d\d-\d{4}|\d{4}|v\d+\.\d+|v\d\d)$")
 
 
@@ -138,7 +139,24 @@ def _without_vendor(form: str) -> str:
 
 
 def ending_of(form: str) -> tuple[str, Ending] | None:
-    """The name before its number format, and that format; None where it ends in none. The longest ending counts."""
+    """The name before its number format, and that format; None where it ends in none. The longest ending counts.
+
+    A version behind the format (`nvfp4-v2`) is that of the quantized files, not of the model; behind a format that is
+    stored as the original is, it may be a model's own.
+    """
+    upload = _UPLOAD.match(form)
+    if upload is None:
+        return _plainly_ended(form)
+    found = _plainly_ended(upload[1])
+    return (found[0], _of_upload(found[1])) if found and (found[1].derived or found[1].refusal) else None
+
+
+def _of_upload(ending: Ending) -> Ending:
+    remarks = (ending.remark, "what this version of the quantized files stores otherwise is not in the name")
+    return ending._replace(remark="; ".join(filter(None, remarks)))
+
+
+def _plainly_ended(form: str) -> tuple[str, Ending] | None:
     words = form.split("-")
     for count in range(min(_LONGEST_ENDING, len(words) - 1), 0, -1):
         ending = _ENDINGS.get("-".join(words[-count:]))

@@ -22,6 +22,7 @@ OTHER_PREDICTION = {
     "mimo-v2-flash": "no reader describes it",
 }
 VECTORS_MISSING = "wizardcoder-15b-v1.0"
+DRAFTING_BLOCKS = "deepseek-v4-flash-0731"
 PARTIAL = {"mimo-v2.5", "step3"}
 PART = re.compile(r"^([\d,]+) \D")
 
@@ -132,8 +133,17 @@ def test_the_norms_and_biases_that_the_hub_does_not_count_are_those_of_the_first
     assert all(f"{number:,}" in counts["difference"] for number in (first_half + second_half, first_half))
 
 
+def test_the_rest_of_deepseeks_dated_flash_is_as_much_as_three_blocks_that_draft() -> None:
+    """Beside what the undated one holds too; a block without the projections of a prediction layer, with a head."""
+    undated, dated = (entries("model")[name]["parameters"] for name in ("deepseek-v4-flash", DRAFTING_BLOCKS))
+    block = sum(m.parameters for m in read()["deepseek-v4-flash"].modules if m.kind is ModuleKind.PREDICTION)
+
+    assert dated["count"] == undated["count"]
+    assert gap(dated) - (gap(undated) - block) == pytest.approx(3 * block, rel=0.001)
+
+
 def test_only_these_models_differ_otherwise_or_in_a_part() -> None:
     told = {name: facts["parameters"] for name, facts in entries("model").items()}
 
-    assert {n for n, of in told.items() if of["status"] == "computed_differs"} == {VECTORS_MISSING}
+    assert {n for n, of in told.items() if of["status"] == "computed_differs"} == {VECTORS_MISSING, DRAFTING_BLOCKS}
     assert {n for n, of in told.items() if of["status"] == "text_part_computed"} == PARTIAL

@@ -58,6 +58,29 @@ def test_the_longest_ending_says_the_format(form: str, stem: str, weights: str |
     assert (found[0], found[1].weight_dtype, found[1].kv_dtype) == (stem, weights, cache)
 
 
+@pytest.mark.parametrize(
+    "form, weights", [("x-nvfp4-v2", "nvfp4"), ("x-fp4-v2", "nvfp4"), ("x-gptq-int4-v12", "gptq"), ("x-gguf-v2", None)]
+)
+def test_a_version_behind_a_format_is_one_of_the_quantized_files(form: str, weights: str | None) -> None:
+    found = ending_of(form)
+
+    assert found
+    assert (found[0], found[1].weight_dtype) == ("x", weights)
+    assert "this version of the quantized files" in str(found[1].remark)
+
+
+def test_a_version_before_a_format_is_the_models_own() -> None:
+    found = ending_of("x-v2-fp8")
+
+    assert found
+    assert (found[0], found[1].remark) == ("x-v2", None)
+
+
+@pytest.mark.parametrize("form", ["x-v2", "x-bf16-v2", "x-gptq-int4-v100", "x-v2-v3", "nvfp4-v2", "x-nvfp4-v2-merge"])
+def test_a_version_behind_anything_else_is_the_models_own(form: str) -> None:
+    assert ending_of(form) is None
+
+
 @pytest.mark.parametrize("form", ["x", "awq", "x-awqed", "awq-x", "x-pruned", "x-int4-merge", "x-fp8-kv2"])
 def test_half_an_ending_is_none(form: str) -> None:
     assert ending_of(form) is None

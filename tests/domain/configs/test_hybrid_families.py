@@ -216,6 +216,10 @@ def test_whisper_keeps_a_whole_window_of_sound() -> None:
     assert architecture.context_tokens == 448
 
 
+def test_whisper_assumes_no_heads_under_a_name_that_it_does_not_have() -> None:
+    assert read_config(named("openai/whisper-large-v3")).assumptions == ()
+
+
 def test_t5_counts_a_head_that_the_file_does_not_tie() -> None:
     tied, apart = (changed("google/flan-t5-xxl", tie_word_embeddings=flag) for flag in (True, False))
 
