@@ -98,7 +98,8 @@ def loaded_of(setting: Setting, rules: Rules) -> Loaded:
     """The weights of every stage as loaded, remembered with the model."""
     draft = drafted_layers(setting)
     bare = setting.asked.encoder_budget_tokens == 0
-    key = ("vllm-weights", rules, setting.weights, setting.layout, setting.device.capability, draft, bare)
+    hosted = setting.asked.cpu_offload_bytes
+    key = ("vllm-weights", rules, setting.weights, setting.layout, setting.device.capability, draft, bare, hosted)
     found: Loaded = remembered(setting.model, key, lambda: loaded(setting, rules, draft))
     return found
 

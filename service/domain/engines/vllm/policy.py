@@ -26,6 +26,7 @@ from service.domain.engines.vllm.rules import (
     GraphRule,
     GraphsRule,
     LinkRule,
+    OffloadRule,
     Padding,
     PagingRule,
     Rules,
@@ -62,6 +63,7 @@ class CoreTopics:
     experts: Dated[ExpertsRule]
     runtime: Dated[RuntimeRule]
     links: Dated[LinkRule]
+    offload: Dated[OffloadRule]
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +194,7 @@ def _core(facts: Mapping[str, Any], core: str) -> CoreTopics:
         experts=dated(facts["experts"][core], lambda row: made(ExpertsRule, row)),
         runtime=dated(facts["runtime"][core], _runtime),
         links=dated(facts["communication"][core], lambda row: made(LinkRule, row, span=Span(*row["bytes"]))),
+        offload=dated(facts["offload"][core], lambda row: made(OffloadRule, row)),
     )
 
 
@@ -317,6 +320,7 @@ def _rules(topics: Topics, core: str, release: Release, constants: Constants) ->
         _links(own.links, release),
         newest(topics.graphs, release),
         newest(topics.towers, release),
+        newest(own.offload, release),
         _paddings(topics.paddings, release),
         constants,
     )

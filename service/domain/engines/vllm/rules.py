@@ -264,6 +264,20 @@ class GraphsRule:
 
 
 @dataclass(frozen=True, slots=True)
+class OffloadRule:
+    """What a release does with weights that stay in host memory.
+
+    `views`: the device reads them there, and copies no layer. `one_group`: it does not start with several groups of
+    caches. `second_runner`: the second model runner does it too. `towers`: encoders are moved as layers are.
+    """
+
+    views: bool
+    one_group: bool = False
+    second_runner: bool = True
+    towers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class GraphRule:
     """What captured graphs take, piecewise ones and those of a whole decode step, and the sizes that are captured."""
 
@@ -366,6 +380,7 @@ class Rules:
     links: tuple[LinkRule, ...]
     graphs: GraphsRule
     leaves_towers_out: bool
+    offload: OffloadRule
     paddings: tuple[Padding, ...]
     constants: Constants
 

@@ -56,6 +56,7 @@ class Asked(NamedTuple):
     moe_backend: str | None = None
     encoder_budget_tokens: int | None = None
     decode_context_parallel: int = 1
+    cpu_offload_bytes: int = 0
 
 
 class Memory(NamedTuple):
