@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from service.domain.commands.connectors import settle_connectors
 from service.domain.commands.placing import settle_devices
 
 if TYPE_CHECKING:
@@ -110,6 +111,7 @@ def _vllm(found: Understood, engine: VllmEngine, version: str | None) -> None:
     _adapters(found, engine)
     _chunks(found, engine, version)
     _fitted(found, engine, version)
+    settle_connectors(found, engine, version)
     draft = found.take("_draft")
     if draft is None:
         return

@@ -25,7 +25,7 @@ _SIXTEEN_BITS = 2
 
 
 class Loaded(NamedTuple):
-    """Weight bytes on the device of the fullest rank of each pipeline stage, and what the engine adds and moves away."""
+    """Weight bytes on the device of each stage's fullest rank, and what of them the engine adds and moves away."""
 
     stages: tuple[int, ...]
     rotary_bytes: int

@@ -10,6 +10,7 @@ from service.domain.engines import plain
 from service.domain.engines.dated import Dated, dated, made, newest
 from service.domain.engines.plain import EngineDefaults, LengthRule
 from service.domain.engines.versions import Release, Timeline, parse
+from service.domain.engines.vllm.connectors import Connectors, connectors
 from service.domain.engines.vllm.rules import (
     AtCapability,
     Backend,
@@ -108,6 +109,7 @@ class VllmEngine:
     topics: Topics
     constants: Constants
     step: StepPolicy
+    connectors: Connectors
     kept: dict[str, ReleaseRules] = field(default_factory=dict, repr=False)
 
     def release(self, text: str | None) -> ReleaseRules:
@@ -166,6 +168,7 @@ def from_facts(entry: Entry) -> VllmEngine:
             topics=_topics(facts),
             constants=_constants(facts),
             step=plain.step_policy(facts),
+            connectors=connectors(facts["connectors"]),
         )
     except (KeyError, TypeError, IndexError, ValueError) as error:
         raise CatalogFactError.at("/facts", f"The engine {entry.id} cannot be read: {error}.") from error

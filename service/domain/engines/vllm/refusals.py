@@ -51,6 +51,7 @@ def check(setting: Setting, release: ReleaseRules, rules: Rules) -> tuple[Refusa
         _check_kernel(setting.asked.moe_backend, rules)
     _check_block(setting, rules)
     _check_caches(setting)
+    _check_groups(setting, rules)
     _check_cache_type(setting, release, rules)
     _check_draft(setting, rules)
     _check_sampler(setting, rules)
@@ -95,6 +96,17 @@ def _check_caches(setting: Setting) -> None:
     if any(isinstance(spec, LatentCache | IndexerCache) and spec.tokens_per_row > 1 for spec in specs):
         detail = f"How vLLM pages the compressed attention of {setting.model.name} is not described yet."
         raise NotSupported(Fault("/engine", detail, ("none",)))
+
+
+def _check_groups(setting: Setting, rules: Rules) -> None:
+    """States and caches of tokens have no form in common, so that they need groups of their own."""
+    architecture = setting.model.architecture
+    kinds = {owners.spec.kind for owners in architecture.caches}
+    if setting.asked.hybrid_cache is False and rules.paging.states and has_states(architecture) and len(kinds) > 1:
+        detail = (
+            f"{setting.model.name} has states beside caches of tokens: vLLM does not start it without groups of both."
+        )
+        raise ValidationError(Fault("/hybrid_cache", detail))
 
 
 def _check_cache_type(setting: Setting, release: ReleaseRules, rules: Rules) -> None:
