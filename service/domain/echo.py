@@ -16,7 +16,7 @@ NAMES = (
     *("max_batched_tokens", "max_sequences_limit", "block_tokens", "enforce_eager", "prefix_caching"),
     *("async_scheduling", "attention_backend", "hybrid_cache", "speculative_method", "speculative_tokens"),
     *("draft_model", "gpu_layers", "cpu_expert_layers", "cpu_tensors", "tensor_split", "parallel_slots"),
-    *("max_loras", "max_lora_rank", "cpu_offload_bytes"),
+    *("max_loras", "max_lora_rank", "cpu_offload_bytes", "graph_mode", "graph_sizes", "graph_size_limit"),
     *("moe_backend", "sampler_backend", "encoder_budget_tokens", "memory_bytes", "gpus_memory_bytes"),
     "memory_basis",
     *("memory_used_by_others_bytes", "reserve_bytes", "kv_cache_bytes", "parameters", "weight_bytes"),

@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from service.domain.commands.connectors import settle_connectors
+from service.domain.commands.graphs import settle_graphs
 from service.domain.commands.placing import settle_devices
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ def _vllm(found: Understood, engine: VllmEngine, version: str | None) -> None:
     _chunks(found, engine, version)
     _fitted(found, engine, version)
     settle_connectors(found, engine, version)
+    settle_graphs(found, engine, version)
     draft = found.take("_draft")
     if draft is None:
         return

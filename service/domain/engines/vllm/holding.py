@@ -152,11 +152,16 @@ def setting_of(question: Question) -> Setting:
         budget.pool_bytes,
         budget.correction,
     )
-    own = Asked(**{name: asked[name] for name in _OWN_NAMES if name in asked})
+    own = Asked(**{name: _kept(asked[name]) for name in _OWN_NAMES if name in asked})
     return Setting(
         *(scenario.model, scenario.weights, scenario.cache, scenario.layout, device_of(question.gpu), memory),
         *(scenario.context_tokens, scenario.limit_tokens, own, scenario.weight_bytes, scenario.parameters),
     )
+
+
+def _kept(value: Any) -> Any:  # noqa: ANN401  # as the name's type
+    """A value as part of a key."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def batch_for(question: Question) -> Batch:

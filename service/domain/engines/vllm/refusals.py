@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from service.domain.cache.indexer import IndexerCache
 from service.domain.cache.latent import LatentCache
 from service.domain.engines.prediction import predicted_layers
+from service.domain.engines.vllm.batch import batch_of
 from service.domain.engines.vllm.drafts import NO_LAYERS, ONE_LAYER, OWN_LAYERS
+from service.domain.engines.vllm.graphs import check_graphs
 from service.domain.engines.vllm.rules import kernel_name
 from service.domain.engines.vllm.setting import has_latent, has_states
 from service.domain.errors import Fault, NotSupported, ValidationError, nearest
@@ -54,6 +56,7 @@ def check(setting: Setting, release: ReleaseRules, rules: Rules) -> tuple[Refusa
     _check_groups(setting, rules)
     _check_cache_type(setting, release, rules)
     _check_draft(setting, rules)
+    check_graphs(setting, batch_of(setting, rules))
     _check_sampler(setting, rules)
     _check_ranks(setting)
     return (*_types(setting), *_free_memory(setting))

@@ -256,11 +256,15 @@ class GraphBytes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GraphsRule:
-    """Whether graphs are subtracted, and the largest captured size; data-centre Blackwell's may be larger."""
+    """Whether graphs are subtracted, and the largest captured size; data-centre Blackwell's may be larger.
+
+    Steps that are not compiled have whole graphs alone where those are `kept_without_pieces`, else none.
+    """
 
     subtracted: bool
     most: int
     most_on_data_centre_blackwell: int
+    kept_without_pieces: bool = False
 
 
 @dataclass(frozen=True, slots=True)

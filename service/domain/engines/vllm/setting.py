@@ -57,6 +57,9 @@ class Asked(NamedTuple):
     encoder_budget_tokens: int | None = None
     decode_context_parallel: int = 1
     cpu_offload_bytes: int = 0
+    graph_mode: str | None = None
+    graph_sizes: tuple[int, ...] | None = None
+    graph_size_limit: int | None = None
 
 
 class Memory(NamedTuple):
