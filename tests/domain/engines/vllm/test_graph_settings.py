@@ -62,7 +62,7 @@ def test_each_size_left_out_is_what_one_takes_of_every_layer(quote: Hold) -> Non
 
 
 def test_without_pieces_the_first_step_takes_what_both_do(quote: Hold) -> None:
-    """On an H100 the first has 32 partial results of 32 heads of 128 and 64 tokens, 4 B each, beside what pieces take."""
+    """On an H100 the first has 32 partial results of 32 heads of 128 and 64 tokens, 4 B each, beside what pieces do."""
     asked = {"graph_sizes": (64,), "gpu": "h100-sxm-80gb"}
     pieces = graph_bytes(quote, **asked, graph_mode="piecewise")
     steps = graph_bytes(quote, **asked, graph_mode="full_decode_only")
