@@ -11,6 +11,7 @@ from service.domain.engines.dated import Dated, dated, made, newest
 from service.domain.engines.plain import EngineDefaults, LengthRule
 from service.domain.engines.versions import Release, Timeline, parse
 from service.domain.engines.vllm.connectors import Connectors, connectors
+from service.domain.engines.vllm.drafts import DrafterNames, drafter_names
 from service.domain.engines.vllm.rules import (
     AtCapability,
     Backend,
@@ -110,6 +111,7 @@ class VllmEngine:
     constants: Constants
     step: StepPolicy
     connectors: Connectors
+    drafter_names: DrafterNames
     kept: dict[str, ReleaseRules] = field(default_factory=dict, repr=False)
 
     def release(self, text: str | None) -> ReleaseRules:
@@ -169,6 +171,7 @@ def from_facts(entry: Entry) -> VllmEngine:
             constants=_constants(facts),
             step=plain.step_policy(facts),
             connectors=connectors(facts["connectors"]),
+            drafter_names=drafter_names(facts["drafts"]["names"]),
         )
     except (KeyError, TypeError, IndexError, ValueError) as error:
         raise CatalogFactError.at("/facts", f"The engine {entry.id} cannot be read: {error}.") from error
