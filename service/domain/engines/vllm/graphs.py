@@ -57,6 +57,8 @@ def check_graphs(setting: Setting, batch: Batch) -> None:
     if mode is not None and mode not in GRAPH_MODES:
         detail = f"No graphs are captured in mode {mode[:40]!r}; these are: {', '.join(GRAPH_MODES)}."
         raise ValidationError(Fault("/graph_mode", detail, nearest(mode, GRAPH_MODES)))
+    if asked.enforce_eager or mode == NO_GRAPHS:
+        return
     largest = max((size for size in asked.graph_sizes or () if size <= batch.tokens), default=0)
     if asked.graph_sizes is not None and asked.graph_size_limit not in {None, largest}:
         detail = f"graph_size_limit is {asked.graph_size_limit}, and the largest of graph_sizes {largest}."

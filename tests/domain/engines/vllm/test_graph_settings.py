@@ -98,6 +98,11 @@ def test_what_cannot_be_is_refused_at_its_name(
     assert raised.value.faults[0].pointer == pointer
 
 
+@pytest.mark.parametrize("asked", [{"enforce_eager": True}, {"graph_mode": "none"}])
+def test_sizes_do_not_matter_where_nothing_is_captured(quote: Hold, asked: dict[str, object]) -> None:
+    assert graph_bytes(quote, **asked, graph_sizes=(1, 8), graph_size_limit=16) == 0
+
+
 @given(
     chosen=st.lists(st.integers(1, 2048), min_size=1, max_size=40),
     left_out=st.integers(0, 39),
