@@ -26,8 +26,8 @@ def settle_drafter(found: Understood, engine: VllmEngine, version: str | None) -
     if method is None:
         found.refuse(
             f"{spelling} {name[:_SHOWN]!r} is a draft model of its own unless its config says otherwise, and the"
-            " weights and the cache of one are not quoted: say by which method it drafts, as speculative_config's method"
-            " does."
+            " weights and the cache of one are not quoted: say by which method it drafts, as the method of"
+            " --speculative-config does."
         )
         return
     found.put("speculative_method", method, spelling)
