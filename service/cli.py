@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _LINES_SHOWN: Final = 40
 _DIFFERS: Final = 1
 _LONGEST_NAME: Final = 100
+_TOKEN_DAYS: Final = 365
 _Given = Path | tuple[Path, ...] | None
 _FILE: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -214,15 +215,17 @@ def token() -> None:
 @click.option(
     "--scope", "scopes", multiple=True, required=True, help="What it may do, such as catalog:write; repeat it."
 )
-@click.option("--days", type=click.IntRange(1, 3650), default=365, show_default=True, help="Days until it expires.")
+@click.option("--days", type=click.IntRange(1, 3650), help=f"Days until it expires.  [default: {_TOKEN_DAYS}]")
 @click.option("--never-expires", is_flag=True, help="Instead of --days.")
 @in_plain_words
-def token_create(name: str, scopes: tuple[str, ...], days: int, *, never_expires: bool) -> None:
+def token_create(name: str, scopes: tuple[str, ...], days: int | None, *, never_expires: bool) -> None:
     """Make a token and print it, this once: only its digest is kept."""
     from service.storage.database import writing
     from service.storage.tokens import create_token
 
-    lifetime = None if never_expires else timedelta(days=days)
+    if never_expires and days:
+        raise CommandError("Give --days or --never-expires, not both.")
+    lifetime = None if never_expires else timedelta(days=days or _TOKEN_DAYS)
     with engine() as opened, writing(opened) as connection:
         made, text = create_token(connection, _token_name(name), _scopes(scopes), user(), lifetime)
     click.echo(f"Token {made.id} for {made.name}: {' '.join(sorted(made.scopes))}, {_until(made)}.", err=True)

@@ -44,8 +44,11 @@ def read_body(environ: "WSGIEnvironment", most_bytes: int) -> bytes:
     return read_bytes(environ, most_bytes)
 
 
-def parse(body: bytes, most_levels: int) -> object:
-    """JSON in UTF-8, refusing what RFC 8259 does not know and what it leaves open; raises ProblemError."""
+def parse(body: bytes, most_levels: int, first_line: int = 1) -> object:
+    """JSON in UTF-8, refusing what RFC 8259 does not know and what it leaves open; raises ProblemError.
+
+    `first_line` is the number of the body's first line where it stands in something larger.
+    """
     if body.startswith(BOM_UTF8):
         raise ProblemError("malformed-json", "The body begins with a byte order mark; JSON has none.")
     try:
@@ -55,7 +58,7 @@ def parse(body: bytes, most_levels: int) -> object:
         detail = f"The body is not UTF-8: byte {error.start + 1:,} does not belong there."
         raise ProblemError("malformed-json", detail) from None
     except json.JSONDecodeError as error:
-        detail = f"Line {error.lineno}, column {error.colno}: {error.msg}."
+        detail = f"Line {first_line + error.lineno - 1}, column {error.colno}: {error.msg}."
         raise ProblemError("malformed-json", detail) from None
     except ValueError:
         # What is left is Python's guard against numerals of thousands of digits.

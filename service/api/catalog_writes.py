@@ -83,6 +83,9 @@ def _entry(kind: Kind, name: str) -> Entry:
     """The entry in the body."""
     settings = services().settings
     body = read_object(request.environ, settings.max_body_bytes, settings.max_json_depth)
+    if isinstance(body.get("facts"), dict):
+        detail = "A PUT takes the facts alone: send what a GET shows under facts, and not what is around it."
+        raise ValidationError(Fault("/facts", detail))
     return Entry(kind.kind, name, whole_numbers(body), 0)
 
 

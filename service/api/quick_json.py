@@ -21,14 +21,14 @@ _CONTAINERS: Final = frozenset({dict, list})
 _COLONS: Final = (b'":', b" :", b"\t:", b"\n:", b"\r:")
 
 
-def parse_quickly(body: bytes, most_levels: int) -> object:
+def parse_quickly(body: bytes, most_levels: int, first_line: int = 1) -> object:
     """As `bodies.parse`: the same value for the same text, and the same refusal."""
     with suppress(orjson.JSONDecodeError):
         value = orjson.loads(body)
         if _members(value, most_levels) == _most_members(body):
             return value
         del value
-    return parse(body, most_levels)
+    return parse(body, most_levels, first_line)
 
 
 def _most_members(body: bytes) -> int:

@@ -87,14 +87,16 @@ def _enveloped(body: bytes) -> tuple[list[Any], str | None]:
     value = parse_quickly(body, services().settings.max_json_depth)
     if type(value) is not dict:
         raise ValidationError(Fault("", 'The body must be a JSON object: {"sent_at": …, "items": [row, …]}.'))
+    if value.get("items") is None:
+        # Before its names are looked at: a row alone has none of an envelope's.
+        detail = "items is required: a list of rows, also of one; rows one a line are application/x-ndjson."
+        raise ValidationError(Fault("/items", detail))
     asked = ENVELOPE.read(value)
-    if "items" not in asked:
-        raise ValidationError(Fault("/items", "items is required: a list of rows."))
     return asked["items"], asked.get("sent_at")
 
 
 def _lines(body: bytes) -> tuple[list[Any], None]:
-    lines = [line for line in body.split(b"\n") if line.strip()]
+    lines = [(number, line) for number, line in enumerate(body.split(b"\n"), 1) if line.strip()]
     if not lines:
         raise ValidationError(Fault("", "The body holds no row."))
     if len(lines) > limits.UPLOAD_ROWS:
@@ -102,14 +104,15 @@ def _lines(body: bytes) -> tuple[list[Any], None]:
     return list(_parsed(lines)), None
 
 
-def _parsed(lines: list[bytes]) -> Iterator[Any]:
+def _parsed(lines: list[tuple[int, bytes]]) -> Iterator[Any]:
     depth = services().settings.max_json_depth
-    for line in lines:
+    for number, line in lines:
         try:
-            yield parse_quickly(line, depth)
+            yield parse_quickly(line, depth, number)
         except ProblemError as error:
             # One broken line is one broken row.
-            yield BrokenLine(error.detail)
+            named = error.detail.startswith(f"Line {number},")
+            yield BrokenLine(error.detail if named else f"Line {number}: {error.detail}")
 
 
 def _is_by_lines(environ: "WSGIEnvironment") -> bool:

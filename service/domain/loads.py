@@ -180,10 +180,15 @@ class Replicated(NamedTuple):
     sequence_bytes: int
 
 
-def replicated(loads: tuple[RankLoad, ...], one: RankLoad, tensor: int, tokens: int) -> Replicated:
-    """What the ranks of `loads` hold together beyond `one`, which holds everything, for sequences of `tokens`."""
+def replicated(
+    loads: tuple[RankLoad, ...], one: RankLoad, tensor: int, tokens: int, context_ranks: int = 1
+) -> Replicated:
+    """What the ranks of `loads` hold together beyond `one`, which holds everything, for sequences of `tokens`.
+
+    `context_ranks` of the `tensor` ranks share each sequence out among them.
+    """
     held = tensor * sum(load.weight_bytes for load in loads) - one.weight_bytes
-    kept = tensor * sum(load.sequence_bytes(tokens) for load in loads) - one.sequence_bytes(tokens)
+    kept = tensor // context_ranks * sum(load.sequence_bytes(tokens) for load in loads) - one.sequence_bytes(tokens)
     return Replicated(max(0, held), max(0, kept))
 
 

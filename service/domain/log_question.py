@@ -76,6 +76,10 @@ def implied(reading: LogReading, given: Mapping[str, Any], catalog: Catalog) -> 
     if len(reading.devices) > 1:
         asked.pop("gpu", None)
         asked["gpus"] = list(reading.devices)
+    if "memory_bytes" in asked and not _is_known(asked.get("gpu"), catalog):
+        warnings.append(
+            f"The log names a {asked.pop('gpu')!s:.60}, which the catalog does not hold: its memory is taken."
+        )
     if "attention_data_parallel" in asked:
         asked.pop("data_parallel", None)
     length = next((said[name] for name in _CONTEXT if isinstance(said.get(name), int)), None)
@@ -87,6 +91,14 @@ def implied(reading: LogReading, given: Mapping[str, Any], catalog: Catalog) -> 
         Fault(f"/{name}", f"The log says {name} {asked.pop(name)!s:.40}, which no question has.") for name in beyond
     ]
     return Implied(asked, tuple(faults), tuple(warnings))
+
+
+def _is_known(card: object, catalog: Catalog) -> bool:
+    """Whether the catalog holds the card, or none is named."""
+    try:
+        return card is None or bool(catalog.gpu(str(card)))
+    except QuoteError:
+        return False
 
 
 def _release(reading: LogReading) -> str | None:

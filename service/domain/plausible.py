@@ -118,6 +118,8 @@ def _text_faults(text: str, pointer: str, name: str) -> Iterator[Fault]:
         yield Fault(pointer, f"holds the character U+{ord(unstorable):04X}, which no text has.")
     elif is_name and (hidden := next((c for c in text if unicodedata.category(c) in _UNREADABLE), None)):
         yield Fault(pointer, f"holds the character U+{ord(hidden):04X}, which nobody can see.")
+    elif is_name and text != text.strip():
+        yield Fault(pointer, "must not begin or end with a blank, which no question may.")
 
 
 def _span(name: str) -> _Span | None:

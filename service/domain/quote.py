@@ -57,12 +57,7 @@ def fit(question: Question, catalog: Catalog) -> dict[str, Any]:
         "kv_bytes_per_sequence": whole.sequence_bytes(context),
         "weight_bytes": weight_bytes,
         "cache": cache_rows(whole, context),
-        "rank": {
-            "index": held.load.index,
-            "pipeline_stage": held.load.stage,
-            "kv_bytes_per_token": held.load.growth_bytes(context),
-            "kv_bytes_per_sequence": held.load.sequence_bytes(context),
-        },
+        "rank": _rank(question, held),
         "ledger": held.ledger(),
         "roofline": _roofline(question, held),
         "binding": {"constraint": held.constraint(), "to_gain_one_sequence_bytes": held.gain_bytes()},
@@ -100,13 +95,29 @@ def identity(question: Question) -> dict[str, Any]:
     }
 
 
+def _rank(question: Question, held: Holding) -> dict[str, Any]:
+    """The limiting rank, and its share of a sequence."""
+    load, context, shared = held.load, question.scenario.context_tokens, _context_ranks(question)
+    return {
+        "index": load.index,
+        "pipeline_stage": load.stage,
+        "kv_bytes_per_token": ceil_div(load.growth_bytes(context), shared),
+        "kv_bytes_per_sequence": ceil_div(load.sequence_bytes(context), shared),
+    }
+
+
+def _context_ranks(question: Question) -> int:
+    """How many ranks share one context out among them."""
+    return question.echo.asked.get("decode_context_parallel") or 1
+
+
 def _say_replicated(question: Question, whole: RankLoad) -> None:
     """Add to the assumptions what the ranks of a replica hold more than once."""
     scenario = question.scenario
     if scenario.layout.tensor == 1 and scenario.layout.pipeline == 1:
         return
     loads = rank_loads(scenario.model, scenario.weights, scenario.cache, scenario.layout)
-    beyond = replicated(loads, whole, scenario.layout.tensor, scenario.context_tokens)
+    beyond = replicated(loads, whole, scenario.layout.tensor, scenario.context_tokens, _context_ranks(question))
     if any(beyond):
         question.assumptions.append(
             f"the ranks of a replica hold {beyond.weight_bytes:,} bytes of weights and {beyond.sequence_bytes:,} bytes"

@@ -38,6 +38,7 @@ SPANS: dict[str, Span] = {
     "prompt_tokens": Span(1, MOST_TOKENS),
     "shared_prefix_tokens": Span(0, MOST_TOKENS),
     "encoder_budget_tokens": Span(0, MOST_TOKENS),
+    "encoder_image_pixels": Span(1, 2**40),
     "max_batched_tokens": Span(1, MOST_TOKENS),
     "block_tokens": Span(1, 2**20),
     "speculative_tokens": Span(0, 1024),

@@ -93,7 +93,6 @@ def _times(flow: Traffic, step: Step | None, batch: int) -> dict[str, Any]:
             ("step", "tokens_per_second", "tokens_per_second_per_sequence", "time_per_output_token_seconds")
         )
     tokens = tokens_per_step(flow)
-    rate = tokens and tokens / step.seconds
     return {
         "step": {
             "seconds": step.seconds,
@@ -105,10 +104,16 @@ def _times(flow: Traffic, step: Step | None, batch: int) -> dict[str, Any]:
             "shares": step.shares,
             "interval_seconds": list(step.interval),
         },
-        "tokens_per_second": rate and batch * flow.scenario.layout.data * rate,
-        "tokens_per_second_per_sequence": rate,
+        "tokens_per_second": _tokens_per_second(flow, step, batch),
+        "tokens_per_second_per_sequence": tokens and tokens / step.seconds,
         "time_per_output_token_seconds": tokens and step.seconds / tokens,
     }
+
+
+def _tokens_per_second(flow: Traffic, step: Step, batch: int) -> float | None:
+    """Of all sequences of all replicas; None where tokens of a step depend on the text alone."""
+    tokens = tokens_per_step(flow)
+    return tokens and batch * flow.scenario.layout.data * (tokens / step.seconds)
 
 
 def tokens_per_step(flow: Traffic) -> float | None:
@@ -220,7 +225,7 @@ def _curve(question: Question, flow: Traffic, held: Holding, batch: int) -> list
 
 
 def _row(flow: Traffic, held: Holding, batch: int, context: int) -> dict[str, Any]:
-    step, tokens = flow.step(batch, context), tokens_per_step(flow)
+    step = flow.step(batch, context)
     return {
         "batch_size": batch,
         "context_tokens": context,
@@ -228,7 +233,7 @@ def _row(flow: Traffic, held: Holding, batch: int, context: int) -> dict[str, An
         **_totals(*flow.total_bytes(batch, context)),
         "step_seconds": step and step.seconds,
         "bound": step and step.bound,
-        "tokens_per_second": step and tokens and tokens * batch * flow.scenario.layout.data / step.seconds,
+        "tokens_per_second": step and _tokens_per_second(flow, step, batch),
     }
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, Table, Text, cast, delete, insert, select
+from sqlalchemy import Connection, Table, Text, cast, delete, func, insert, select
 
 from service.domain.catalog import CatalogKind
 from service.storage.canonical import facts_digest
@@ -23,6 +25,8 @@ Item = TypeVar("Item")
 _CATALOG_LOCK: Final = 0x636174616C6F67
 _ROWS_AT_ONCE: Final = 1000
 _KINDS: Final = {kind.value: kind for kind in CatalogKind}
+_FACTS: Final = cast(CATALOG_ENTRY.c.facts, Text)
+_NO_DIGEST: Final = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,10 @@ class CatalogDelta:
 
 @dataclass(frozen=True, slots=True)
 class EntryState:
-    """What a writer compares with: the digest of the facts, the revision they came in, and where that came from."""
+    """What a writer compares with: the digest of the facts, the revision they came in, and where that came from.
+
+    The digest is empty where what is stored is no object: no facts are the same as those.
+    """
 
     digest: str
     revision: int
@@ -99,6 +106,7 @@ def entry_states(connection: Connection, keys: Collection[Key] | None = None) ->
         CATALOG_ENTRY.c.digest,
         CATALOG_ENTRY.c.revision,
         CATALOG_ENTRY.c.origin,
+        (func.substr(_FACTS, 1, 1) == "{").label("is_object"),
     )
     if keys is None:
         rows: Iterable[Any] = connection.execute(query)
@@ -109,20 +117,27 @@ def entry_states(connection: Connection, keys: Collection[Key] | None = None) ->
             for row in connection.execute(query.where(CATALOG_ENTRY.c.kind == kind, CATALOG_ENTRY.c.id.in_(ids)))
         )
     return {
-        (_KINDS[row.kind], row.id): EntryState(row.digest, row.revision, row.origin)
+        (_KINDS[row.kind], row.id): EntryState(row.digest if row.is_object else _NO_DIGEST, row.revision, row.origin)
         for row in rows
         if row.kind in _KINDS
     }
 
 
-def read_facts(connection: Connection, keys: Collection[Key]) -> dict[Key, dict[str, Any]]:
-    """Facts of the named entries; those that do not exist are left out."""
-    query = select(CATALOG_ENTRY.c.kind, CATALOG_ENTRY.c.id, CATALOG_ENTRY.c.facts)
+def read_facts(connection: Connection, keys: Collection[Key]) -> dict[Key, Any]:
+    """Facts of the named entries, as text where they are no JSON; those that do not exist are left out."""
+    query = select(CATALOG_ENTRY.c.kind, CATALOG_ENTRY.c.id, _FACTS.label("facts"))
     return {
-        (_KINDS[row.kind], row.id): row.facts
+        (_KINDS[row.kind], row.id): facts_of(row.facts)
         for kind, ids in _in_batches(keys)
         for row in connection.execute(query.where(CATALOG_ENTRY.c.kind == kind, CATALOG_ENTRY.c.id.in_(ids)))
     }
+
+
+def facts_of(text: str) -> Any:  # noqa: ANN401  # whatever stands there
+    """Facts as they are stored, or the text itself where it is no JSON."""
+    with suppress(ValueError):
+        return json.loads(text)
+    return text
 
 
 def keys_ever_from(connection: Connection, origin: str, keys: Collection[Key]) -> set[Key]:
@@ -174,7 +189,7 @@ def apply_changes(
 
 
 def _entries_after(connection: Connection, revision: int) -> Iterator[StoredEntry]:
-    columns = CATALOG_ENTRY.c.kind, CATALOG_ENTRY.c.id, cast(CATALOG_ENTRY.c.facts, Text), CATALOG_ENTRY.c.revision
+    columns = CATALOG_ENTRY.c.kind, CATALOG_ENTRY.c.id, _FACTS, CATALOG_ENTRY.c.revision
     query = select(*columns).where(CATALOG_ENTRY.c.revision > revision)
     # In portions: the peak while loading 10^5 entries would stay with the worker for good.
     for kind, entry_id, facts, changed_in in connection.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE}):

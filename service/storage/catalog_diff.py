@@ -111,7 +111,7 @@ def _lines(
     changed: Iterable[Key],
     deleted: Iterable[Key],
     files: Mapping[Key, Entry],
-    stored: Mapping[Key, Mapping[str, Any]],
+    stored: Mapping[Key, Any],
 ) -> Iterator[str]:
     for kind, entry_id in created:
         yield f"+ {kind} {entry_id}"

@@ -10,16 +10,20 @@ from typing import Any, Final
 from sqlalchemy import Connection, Select, Subquery, Text, and_, cast, func, select
 
 from service.domain.catalog import CatalogKind
-from service.storage.catalog import CatalogDelta, Key, StoredEntry
+from service.storage.catalog import CatalogDelta, Key, StoredEntry, facts_of
 from service.storage.tables import CATALOG_CHANGE, CATALOG_REVISION
 
 _ROWS_AT_ONCE: Final = 1000
 _KINDS: Final = {kind.value: kind for kind in CatalogKind}
+_FACTS: Final = cast(CATALOG_CHANGE.c.facts, Text)
 
 
 @dataclass(frozen=True, slots=True)
 class EntryRevision:
-    """One state of an entry: `action` is created, changed or deleted, and `facts` None after a deletion."""
+    """One state of an entry: `action` is created, changed or deleted, and `facts` None after a deletion.
+
+    So are facts that cannot be read, which something else than this service wrote.
+    """
 
     revision: int
     made_at: datetime
@@ -44,10 +48,19 @@ def first_revision_at(connection: Connection) -> datetime | None:
 def entry_history(connection: Connection, key: Key, limit: int, below: int) -> list[EntryRevision]:
     """At most `limit` states of an entry, the newest first, from revisions below one."""
     change, made = CATALOG_CHANGE.c, CATALOG_REVISION.c
-    columns = change.revision, made.made_at, made.author, made.origin, made.summary, change.action, change.facts
+    columns = change.revision, made.made_at, made.author, made.origin, made.summary, change.action, _FACTS
     query = select(*columns).join_from(CATALOG_CHANGE, CATALOG_REVISION)
     query = query.where(change.kind == key[0].value, change.id == key[1], change.revision < below)
-    return [EntryRevision(*row) for row in connection.execute(query.order_by(change.revision.desc()).limit(limit))]
+    rows = connection.execute(query.order_by(change.revision.desc()).limit(limit))
+    return [
+        EntryRevision(number, made_at, author, origin, summary, action, _facts(text))
+        for number, made_at, author, origin, summary, action, text in rows
+    ]
+
+
+def _facts(text: str | None) -> Mapping[str, Any] | None:
+    found = None if text is None else facts_of(text)
+    return found if isinstance(found, dict) else None
 
 
 def way_back(connection: Connection, revision: int) -> CatalogDelta:
@@ -71,7 +84,7 @@ def _states_at(connection: Connection, revision: int) -> Iterator[tuple[Key, Sto
     for kind_name, entry_id, changed_in, action, facts in rows:
         kind = _KINDS.get(kind_name)
         if kind is not None:
-            there = action is not None and action != "deleted"
+            there = action not in {None, "deleted"} and facts is not None
             state = StoredEntry(kind, entry_id, facts.encode(), changed_in) if there else None
             yield (kind, entry_id), state
 

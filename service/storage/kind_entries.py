@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import logging
+from typing import Any, Final
 
 import orjson
 
@@ -12,6 +13,8 @@ from service.domain.catalog_rows import filter_values
 from service.storage.catalog import CatalogDelta, StoredEntry
 from service.storage.kindred import KindredNames, NameReader, Reading
 from service.storage.names import NameIndex, NearestNames, fold, stated_names
+
+_logger: Final = logging.getLogger(__name__)
 
 
 class KindEntries:
@@ -29,13 +32,17 @@ class KindEntries:
         self.ids: tuple[str, ...] | None = None
 
     def put(self, entry: StoredEntry) -> None:
-        """Hold an entry, in the place of one of its id."""
+        """Hold an entry, in the place of one of its id; one that cannot be read is left out, with a warning."""
         self.drop(entry.id)
-        # All of the catalog passes here before the first answer, which waits 3 ms for this and 10 for `json`.
-        facts = orjson.loads(entry.facts_json)
-        self.entries[entry.id] = entry
-        self.names.add(entry.id, facts)
-        self.rows[entry.id] = filter_values(entry.kind, facts)
+        try:
+            # All of the catalog passes here before the first answer, which waits 3 ms for this and 10 for `json`.
+            facts = orjson.loads(entry.facts_json)
+            row = filter_values(entry.kind, facts)
+            self.names.add(entry.id, facts)
+        except Exception as error:  # noqa: BLE001  # whatever was written past the checks must not hide all others
+            _logger.warning("catalog entry left out: %s %s (%s: %s)", entry.kind, entry.id, type(error).__name__, error)
+            return
+        self.entries[entry.id], self.rows[entry.id] = entry, row
 
     def drop(self, entry_id: str) -> None:
         """Hold an entry no longer."""
@@ -86,7 +93,8 @@ def changed_entries(old: KindEntries, kind: CatalogKind, delta: CatalogDelta) ->
 def suggest_names(old: KindEntries, new: KindEntries, entry: StoredEntry) -> None:
     """Take the names that an entry brought into the indexes that snapshots share."""
     indexes = [index for index in (new.nearest, new.kindred) if index is not None]
-    names = stated_names(entry.id, json.loads(entry.facts_json)) if indexes else []
+    held = entry.id in new.entries
+    names = stated_names(entry.id, json.loads(entry.facts_json)) if indexes and held else []
     for name in names:
         if not old.find(name) and new.find(name):
             for index in indexes:

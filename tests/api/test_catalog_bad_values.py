@@ -57,6 +57,7 @@ TEXTS = [
     (43, CARD, "/name", "x" * 201),
     (43, CARD, "/name", "\U0001f600" * 201),
     (44, CARD, "/name", "A\u202e100"),
+    (44, CARD, "/name", " A100"),
     (44, CARD, "/name", "A\u200b100"),
     (44, CARD, "/name", "A\x1b100"),
 ]

@@ -53,6 +53,16 @@ def test_an_entry_of_every_kind_is_deleted_and_created_again(desk: Desk, path: s
     assert desk.client.get(path).data == response.data
 
 
+@pytest.mark.parametrize("path", KINDS)
+def test_the_whole_answer_of_a_get_is_refused_with_what_to_send(desk: Desk, path: str) -> None:
+    former = desk.client.get(path)
+
+    refused = problem(desk.put(path, former.get_json(), if_match=former.headers["ETag"]), 422, "validation-error")
+
+    assert pointers(refused) == ["/facts"]
+    assert "send what a GET shows under facts" in refused["detail"]
+
+
 def test_a_new_card_can_be_asked_about_at_once(desk: Desk) -> None:
     assert desk.client.get("/fit", query_string={**QUESTION, "gpu": "my-card"}).status_code == 422
 

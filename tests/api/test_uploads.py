@@ -63,6 +63,26 @@ def test_a_broken_line_is_one_broken_row(lab: Lab) -> None:
     assert answer.get_json()["items"][1]["errors"][0]["pointer"] == ""
 
 
+@pytest.mark.parametrize(
+    "broken, detail",
+    [
+        (b'{"id":', "Line 4, column 7:"),
+        (b'{"id":\r', "Line 4, column 8:"),
+        (b'{"id": 1, "id": 2}', "Line 4: 'id' is given twice"),
+        (b'{"id": "\xff"}', "Line 4: The body is not UTF-8"),
+        (b"[" * 99, "Line 4: Objects and lists"),
+    ],
+)
+def test_a_broken_line_is_told_by_its_number(lab: Lab, broken: bytes, detail: str) -> None:
+    # Empty lines are no rows, and count as lines.
+    body = lines(row()) + b"\n \r\n" + broken + b"\n" + lines(row())
+
+    answer = post(lab, body, "application/x-ndjson")
+
+    assert verdicts(answer) == ["accepted", "rejected", "accepted"]
+    assert answer.get_json()["items"][1]["detail"].startswith(detail)
+
+
 @pytest.mark.parametrize("pack", [gzip.compress, lambda body: gzip.compress(body[:9]) + gzip.compress(body[9:])])
 def test_a_body_may_be_compressed(lab: Lab, pack: Any) -> None:  # noqa: ANN401
     assert verdicts(post(lab, pack(envelope(row())), HTTP_CONTENT_ENCODING="gzip")) == ["accepted"]
@@ -162,6 +182,8 @@ def test_empty_lists_by_the_million_are_refused_before_they_are_made(lab: Lab) -
     [
         (b"[]", ""),
         (b"{}", "/items"),
+        (json.dumps(row()).encode(), "/items"),
+        (b'{"items": null, "more": 1}', "/items"),
         (b'{"items": []}', "/items"),
         (b'{"items": {}}', "/items"),
         (b'{"items": [1], "more": 1}', "/more"),

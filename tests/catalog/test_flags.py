@@ -14,6 +14,7 @@ FILES = sorted(CATALOG.glob("engines/flags/*.yaml"))
 FLAGS: dict[str, dict[str, Any]] = {path.stem: read_yaml(path) for path in FILES}
 SETTLED = {
     *("_adapters", "_loras", "_lora_rank", "_draft", "_dtype", "_quantization", "_nodes", "_local_data", "_executor"),
+    *("_media", "_processor", "_encoder_mode"),
     *(
         "_rope_scaling",
         "_positions",

@@ -8,7 +8,7 @@ from tests.catalog.catalog_files import GIB, Facts, cards, entries, near
 
 MEASURED_GIB = {
     "h100-sxm-80gb": 79.19, "a100-sxm-80gb": 79.15, "a100-sxm-40gb": 39.39, "h200-sxm-141gb": 139.80,
-    "gb200-186gb": 184.31, "b300-sxm-288gb": 267.69, "b200-sxm-180gb": 178.35, "mi300x": 191.98, "l40s": 44.53,
+    "gb200-186gb": 184.31, "b300-sxm-288gb": 267.69, "b200-sxm-180gb": 178.35, "mi300x": 191.98, "l40s": 44.39,
     "a40": 44.97, "rtx-pro-6000-blackwell-server": 94.97, "rtx-5090": 31.36, "rtx-4090": 23.53, "rtx-3090": 23.58,
     "a10g": 22.07, "l4": 22.04, "t4": 14.56, "v100-sxm2-32gb": 31.74, "rx-7900-xtx": 23.98,
     "radeon-ai-pro-r9700": 31.86, "rtx-3060-ti": 7.65, "rtx-3070": 7.64, "rtx-3080-ti": 11.63, "rtx-4060-ti-8gb": 7.62,

@@ -66,6 +66,14 @@ def test_a_token_expires_after_a_year_unless_said_otherwise(run: Run, tokens: Ca
     assert forever is None
 
 
+def test_a_token_cannot_both_expire_and_not(run: Run, tokens: Callable[[], list[Token]]) -> None:
+    result = create(run, "--days", 7, "--never-expires")
+
+    assert result.exit_code == 2
+    assert "Give --days or --never-expires, not both." in result.stderr
+    assert tokens() == []
+
+
 def test_a_list_shows_who_may_do_what_and_nothing_secret(run: Run) -> None:
     secret = create(run).stdout.strip().rpartition("_")[2]
     create(run, "--scope", "read", "--never-expires")

@@ -355,6 +355,13 @@ def test_a_mistyped_option_is_answered_with_the_nearest(kvq: Run) -> None:
     assert "did you mean --kv-dtype?" in kvq("fit", "a", "b", "--kv-dtyp=fp8").err
 
 
+def test_an_engines_command_without_dashes_before_it_is_told_where_it_stands(kvq: Run) -> None:
+    told = kvq("fit", "--gpu", "l4", "vllm", "serve", "Qwen/Qwen3-8B", "--max-model-len", "4096")
+
+    assert told.err.splitlines()[0].endswith("no 'Qwen/Qwen3-8B' here; an engine's own command stands behind --")
+    assert "behind --" not in kvq("gpus", "a100", "l4").err
+
+
 @pytest.mark.parametrize(
     "words",
     [("--help",), ("fit", "--help"), ("logs", "--help"), ("gpus", "--help"), ("accuracy", "--help"), ("--version",)],

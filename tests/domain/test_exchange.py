@@ -68,9 +68,9 @@ def test_stages_pass_the_hidden_states_on(ask_traffic: Ask) -> None:
 
 
 def test_shared_out_contexts_gather_queries(ask_traffic: Ask) -> None:
-    question = {**LLAMA, "engine": "vllm", "tensor_parallel": 8}
+    question = {**LLAMA, "engine": "vllm", "tensor_parallel": 16}
     plain, shared = (ask_traffic(**question, decode_context_parallel=n) for n in (1, 2))
-    assert sent(shared)["all_gather"] == (80, 32 * 64 * 128 // 8 * 2 * 2)
+    assert sent(shared)["all_gather"] == (80, 32 * 64 * 128 // 16 * 2 * 2)
     assert shared["rank"]["cache_traffic_bytes"] * 2 == plain["rank"]["cache_traffic_bytes"]
 
 

@@ -103,6 +103,25 @@ def test_settings_that_cannot_be_are_refused_by_field(ask_fit: Ask, changed: dic
     assert [fault.pointer for fault in refusal.value.faults] == [pointer]
 
 
+@pytest.mark.parametrize(
+    "asked", [{"model": "llama-3.1-8b-instruct", "tensor_parallel": 16}, {"model": "deepseek-v3", "tensor_parallel": 8}]
+)
+def test_ranks_that_share_a_context_each_hold_a_part_of_it(ask_fit: Ask, asked: dict[str, Any]) -> None:
+    question = {"gpu": "h200-sxm-141gb", "engine": "vllm", "context_tokens": 8192} | asked
+    one, two = ask_fit(**question), ask_fit(**question, decode_context_parallel=2)
+
+    assert [2 * two["rank"][name] for name in ("kv_bytes_per_token", "kv_bytes_per_sequence")] == [
+        one["rank"]["kv_bytes_per_token"],
+        one["rank"]["kv_bytes_per_sequence"],
+    ]
+    pool = next(part["bytes"] for part in two["ledger"]["parts"] if part["name"] == "kv_cache")
+    assert two["max_sequences"] == pool // two["rank"]["kv_bytes_per_sequence"]
+    copies = 2 if "llama" in asked["model"] else 8
+    kept = [(ranks - 1) * one["kv_bytes_per_sequence"] for ranks in (copies, copies // 2)]
+    assert f"and {kept[0]:,} bytes of each sequence beyond one copy" in " ".join(one["assumptions"])
+    assert f"and {kept[1]:,} bytes of each sequence beyond one copy" in " ".join(two["assumptions"])
+
+
 @pytest.mark.parametrize("name", ["gpu_layers", "shared_prefix_tokens", "tensor_split", "max_loras", "draft_model"])
 def test_names_of_other_engines_are_refused(ask_fit: Ask, name: str) -> None:
     with pytest.raises(NotSupported, match=name):
@@ -113,6 +132,15 @@ def test_utilization_above_what_is_free_does_not_start(ask_fit: Ask) -> None:
     answer = ask_fit(**H100, memory_used_by_others_bytes=20 * 2**30, memory_utilization=0.95)
     assert answer["fits"] is False
     assert answer["binding"]["constraint"] == "free_memory"
+
+
+def test_what_is_missing_counts_a_cache_that_was_asked_for_whole(ask_fit: Ask) -> None:
+    question = {"model": "llama-2-7b", "engine": "vllm", "memory_bytes": 24 * 2**30, "context_tokens": 4096}
+    answer = ask_fit(**question, kv_cache_bytes=20 * 10**9, reserve_bytes=10**9)
+
+    assert answer["shortage"]["missing_bytes"] == answer["ledger"]["overcommitted_bytes"] > 0
+    more = question | {"memory_bytes": question["memory_bytes"] + answer["shortage"]["missing_bytes"]}
+    assert ask_fit(**more, kv_cache_bytes=20 * 10**9, reserve_bytes=10**9)["fits"] is True
 
 
 def test_what_is_missing_is_what_utilization_asks_for_of_memory_that_others_hold(ask_fit: Ask) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from service.domain import engines
 from service.domain.catalog import CatalogKind, Entry
-from service.domain.errors import NotSupported, UnknownModel
+from service.domain.errors import NotSupported, UnknownGpu, UnknownModel
 from service.domain.gpu import Gpu
 from service.domain.log_answer import log_answer
 from service.domain.logs import read
@@ -28,6 +28,7 @@ NAMES = {
     "meta-llama/Llama-3.1-8B-Instruct": LLAMA,
     "Meta-Llama-3.1-8B-Instruct-Q4_K_M": LLAMA,
     LLAMA: LLAMA,
+    "Qwen/Qwen3-30B-A3B-FP8": "qwen3-30b-a3b-fp8",
     **{name: name for name in ("gemma-3-27b-it", "granite-4.1-8b", "llama-3.3-70b-instruct", "qwen3-30b-a3b")},
 }
 CARDS = {
@@ -36,6 +37,7 @@ CARDS = {
     "NVIDIA GeForce RTX 3060": "rtx-3060-12gb",
     "NVIDIA GeForce RTX 3090": "rtx-3090",
     "NVIDIA GeForce RTX 4090": "rtx-4090",
+    "NVIDIA H200": "h200-sxm-141gb",
     "NVIDIA RTX A6000": "rtx-a6000",
 }
 CONFIG = (
@@ -63,9 +65,24 @@ class Names(Shelf):
         return engines.from_facts(Entry(CatalogKind.ENGINE, name, facts, 1))
 
 
+class Cards(Names):
+    """Answers to what drivers call cards, and to no other name."""
+
+    def gpu(self, name: str, pointer: str = "/gpu") -> Gpu:  # type: ignore[override]  # the shelf's own is cached
+        try:
+            return super().gpu(CARDS.get(name, name), pointer)
+        except FileNotFoundError:
+            raise UnknownGpu.at(pointer, f"no {name}") from None
+
+
 @pytest.fixture(scope="module")
 def names() -> Names:
     return Names()
+
+
+@pytest.fixture(scope="module")
+def drivers() -> Cards:
+    return Cards()
 
 
 def answer(names: Names, log: str, **given: Any) -> dict[str, Any]:  # noqa: ANN401
@@ -118,6 +135,35 @@ def test_what_is_given_otherwise_than_the_log_says_is_warned_of(
     assert any("is given as" in warning for warning in found["warnings"]) == warned
 
 
+EXPERTS = BY_NAME["vllm-0.19.1-experts-tp2"].text
+ON_START = (
+    "(Worker_TP0 pid=71) INFO 05-19 02:12:15 [gpu_worker.py:600] Free memory on device (138.9/139.81 GiB) on startup."
+    " Desired GPU memory utilization is (0.9, 125.83 GiB). Actual usage is 14.6 GiB for weight, 2.9 GiB for peak"
+    " activation, 2.1 GiB for non-torch memory, and 0.0 GiB for CUDAGraph memory. Replace gpu_memory_utilization config"
+    " with `--kv-cache-memory=1` (1.0 GiB) to fit into requested memory, or `--kv-cache-memory=2` (2.0 GiB) to fully"
+    " utilize gpu memory. Current kv cache memory in use is 106.2 GiB.\n"
+)
+
+
+def test_the_card_is_the_one_that_experts_are_configured_for(drivers: Cards) -> None:
+    found = answer(drivers, EXPERTS)
+
+    assert found["unquoted"] is None
+    assert (found["question"]["gpu"], found["taken"]["gpu"]) == ("NVIDIA H200", "log")
+    assert answer(drivers, EXPERTS, gpu="h200-sxm-141gb")["warnings"] == found["warnings"]
+    assert any("log says gpu" in warning for warning in answer(drivers, EXPERTS, gpu="rtx-4090")["warnings"])
+
+
+def test_a_card_that_nobody_knows_is_taken_by_its_memory(drivers: Cards) -> None:
+    unknown = EXPERTS.replace("NVIDIA_H200", "NVIDIA_H201")
+
+    found = answer(drivers, unknown + ON_START + ON_START.replace("TP0 pid=71", "TP1 pid=72"))
+
+    assert found["unquoted"] is None
+    assert any("NVIDIA H201, which the catalog does not hold" in warning for warning in found["warnings"])
+    assert answer(drivers, unknown)["unquoted"]["errors"][0]["pointer"] == "/gpu"
+
+
 def test_a_model_that_nobody_knows_leaves_the_quote_away(names: Names) -> None:
     found = answer(names, BY_NAME["vllm-0.20.2"].text.replace("Llama", "Lama"), gpu="h100-sxm-80gb")
 
@@ -143,13 +189,6 @@ def test_a_number_that_no_question_has_is_not_quoted_without(names: Names) -> No
     assert found["quote"] is None
     assert found["unquoted"]["errors"][0]["pointer"] == "/tensor_parallel"
     assert answer(names, CONFIG.format(tensor=5000), gpu="h100-sxm-80gb", tensor_parallel=1)["quote"] is not None
-
-
-class Cards(Names):
-    """Answers to what drivers call the cards of llama.cpp's logs."""
-
-    def gpu(self, name: str, pointer: str = "/gpu") -> Gpu:  # type: ignore[override]  # the shelf's own is cached
-        return super().gpu(CARDS.get(name, name), pointer)
 
 
 TWO_CARDS = BY_NAME["llama.cpp-b6500-windows-two-gpus"].text.replace(

@@ -73,6 +73,11 @@ def test_a_name_is_made_of_what_can_be_seen(text: str) -> None:
     assert pointers(notes=text) == []
 
 
+@pytest.mark.parametrize("text", [" A100", "A100 ", "A100\u00a0", "\u3000A100"])
+def test_a_name_begins_and_ends_with_what_can_be_asked_for(text: str) -> None:
+    assert pointers(name=text, aliases=["A100", text], notes=text) == ["/name", "/aliases/1"]
+
+
 def test_names_are_shorter_than_notes() -> None:
     assert pointers(name="x" * 200, notes="x" * 8000) == []
     assert pointers(name="x" * 201, notes="x" * 8001) == ["/name", "/notes"]

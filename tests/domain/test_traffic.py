@@ -102,6 +102,13 @@ def test_a_curve_is_flat_rows_that_agree_with_single_answers(ask_traffic: Ask) -
         assert row["fits"] == alone["fits"]
 
 
+def test_a_curve_agrees_with_single_answers_to_the_last_digit(ask_traffic: Ask) -> None:
+    batches = list(range(1, 40))
+    rows = ask_traffic(**A100, data_parallel=3, curve_batch_sizes=batches)["curve"]
+    alone = [ask_traffic(**A100, data_parallel=3, batch_size=batch) for batch in batches]
+    assert [row["tokens_per_second"] for row in rows] == [answer["tokens_per_second"] for answer in alone]
+
+
 def test_a_rank_reads_its_share(ask_traffic: Ask) -> None:
     answer = ask_traffic(**A100, batch_size=8, tensor_parallel=4)
     assert answer["rank"]["cache_traffic_bytes"] * 4 == answer["cache_traffic_bytes"]

@@ -3,7 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine, select, update
 
 from service.domain.catalog import Entry
 from service.storage.catalog import Change, current_revision, read_facts
@@ -16,8 +16,8 @@ from service.storage.catalog_files import (
     read_catalog_files,
     waiting_for_reader,
 )
-from service.storage.database import reading
-from service.storage.tables import AUDIT_EVENT, CATALOG_REVISION
+from service.storage.database import reading, writing
+from service.storage.tables import AUDIT_EVENT, CATALOG_ENTRY, CATALOG_REVISION
 from tests.storage.catalog_folder import CatalogFolder
 from tests.storage.entries import GPU, LLAMA_CONFIG, MODEL, gpu_change, gpu_facts, model_facts, store
 
@@ -53,6 +53,17 @@ def test_files_become_entries(folder: CatalogFolder) -> None:
         Entry(MODEL, "tiny", model_facts("tiny"), 0),
         Entry(GPU, "a100", gpu_facts("a100"), 0),
     ]
+
+
+def test_what_is_stored_and_no_object_becomes_what_the_files_say(engine: Engine, folder: CatalogFolder) -> None:
+    loaded(engine, folder.gpu("a100").gpu("t4"))
+    with writing(engine) as connection:
+        connection.execute(update(CATALOG_ENTRY).where(CATALOG_ENTRY.c.id == "t4").values(facts=[1]))
+
+    report = loaded(engine, folder)
+
+    assert counts(report) == (0, 1, 0, 1)
+    assert stored_name(engine, "t4") == "T4"
 
 
 def test_every_problem_is_named_at_once_with_its_file_and_place(folder: CatalogFolder) -> None:

@@ -2,7 +2,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from sqlalchemy import Engine, event, select
+from sqlalchemy import Engine, event, select, update
 
 from service.domain.catalog import Entry
 from service.storage.canonical import facts_digest
@@ -11,7 +11,7 @@ from service.storage.database import reading, writing
 from service.storage.entry_writes import Writer, Written, write_entry
 from service.storage.history import entry_history
 from service.storage.snapshot import Snapshot
-from service.storage.tables import AUDIT_EVENT
+from service.storage.tables import AUDIT_EVENT, CATALOG_ENTRY
 from service.storage.tokens import Scope, create_token, find_token
 from tests.storage.entries import GPU, gpu_change, gpu_facts, revision, store
 
@@ -73,6 +73,18 @@ def test_what_is_there_already_makes_no_revision(engine: Engine, writer: Writer)
     assert list(again.entry.facts) == list(gpu_facts())
     with reading(engine) as connection:
         assert len(connection.execute(select(AUDIT_EVENT).where(AUDIT_EVENT.c.subject == "gpu/a100")).all()) == 1
+
+
+def test_what_is_stored_and_no_object_is_written_over_by_what_it_was(engine: Engine, writer: Writer) -> None:
+    store(engine, gpu_change())
+    with writing(engine) as connection:
+        connection.execute(update(CATALOG_ENTRY).values(facts=[1]))
+
+    written = write(engine, writer, gpu_change())
+
+    assert (written.created, written.entry and written.entry.revision) == (True, 2)
+    with reading(engine) as connection:
+        assert read_facts(connection, [(GPU, "a100")]) == {(GPU, "a100"): gpu_facts()}
 
 
 def test_an_entry_is_deleted(engine: Engine, writer: Writer) -> None:

@@ -1,7 +1,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import Engine, event, select, update
+from sqlalchemy import Engine, event, null, select, update
 
 from service.domain.errors import CatalogUnavailable, UnknownGpu, ValidationError
 from service.storage.catalog import CatalogDelta, Change
@@ -9,7 +9,7 @@ from service.storage.database import reading, writing
 from service.storage.history import entry_history, first_revision_at, revision_at, way_back
 from service.storage.past import PastCatalogs
 from service.storage.snapshot import Snapshot, SnapshotKeeper
-from service.storage.tables import CATALOG_REVISION
+from service.storage.tables import CATALOG_CHANGE, CATALOG_REVISION
 from tests.storage.entries import GPU, MODEL, gpu_change, gpu_facts, model_change, store
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -80,6 +80,19 @@ def test_an_entry_tells_what_it_went_through_the_newest_first(engine: Engine) ->
         (1, "created", gpu_facts("t4")),
     ]
     assert (states[0].author, states[0].origin, states[0].made_at) == ("tests", "files", START + 4 * HOUR)
+
+
+@pytest.mark.parametrize("facts", [[1], "a100", null()])
+def test_a_state_that_is_none_hides_no_other(engine: Engine, past: PastCatalogs, facts: object) -> None:
+    edited(engine)
+    with writing(engine) as connection:
+        state = (CATALOG_CHANGE.c.id == "a100") & (CATALOG_CHANGE.c.revision == 1)
+        connection.execute(update(CATALOG_CHANGE).where(state).values(facts=facts))
+
+    with reading(engine) as connection:
+        states = entry_history(connection, (GPU, "a100"), 10, below=99)
+    assert [(state.revision, state.facts is None) for state in states] == [(2, False), (1, True)]
+    assert past.at(START + 1.5 * HOUR).ids(GPU) == ("t4",)
 
 
 def test_its_history_can_be_read_in_pages(engine: Engine) -> None:

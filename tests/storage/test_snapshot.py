@@ -121,6 +121,27 @@ def test_an_entry_that_cannot_be_read_is_refused_each_time() -> None:
             broken.gpu("a100")
 
 
+@pytest.mark.parametrize(
+    "facts", [b"[1]", b"null", b"7", b'"a100"', b"", b"{", b'{"aliases": [5]}', b'{"memory": 7}', b'{"aliases": 7}']
+)
+def test_an_entry_that_is_not_one_hides_no_other(facts: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    broken = CatalogDelta(2, (StoredEntry(GPU, "a100", facts, 2), StoredEntry(MODEL, "tiny", b"[]", 2)), ())
+    before = snapshot(gpu_change(aliases=["big"]), gpu_change("t4"), model_change())
+    before.gather_names()
+
+    after = before.advanced(broken).advanced(delta(3, gpu_change("l4")))
+
+    assert (after.ids(GPU), after.ids(MODEL)) == (("l4", "t4"), ())
+    assert refusal(after, GPU, "big").faults[0].nearest == ()
+    assert "catalog entry left out: gpu a100 (" in caplog.text
+
+
+def test_an_entry_that_was_left_out_is_taken_once_it_can_be_read() -> None:
+    broken = Snapshot.empty().advanced(CatalogDelta(1, (StoredEntry(GPU, "a100", b"[1]", 1),), ()))
+
+    assert broken.advanced(delta(2, gpu_change())).gpu("a100").revision == 2
+
+
 def test_ids_are_in_order() -> None:
     assert snapshot(gpu_change("t4"), gpu_change("a100"), model_change()).ids(GPU) == ("a100", "t4")
 

@@ -121,6 +121,12 @@ class Question(ClosedSchema):
     moe_backend = _name("Default: the engine's.")
     sampler_backend = _name("Default: the engine's.")
     encoder_budget_tokens = _count("encoder_budget_tokens", "Tokens of images or audio in one step.")
+    encoder_limits = _list(
+        Name(), "Images, videos and audio in one prompt: image=2, or image=2@512x512 where those are profiled."
+    )
+    encoder_image_pixels = _count("encoder_image_pixels", "Of the largest image. Default: the model's own.")
+    encoder_profiling = _flag("The start runs the encoder before it sizes its cache. Default true.")
+    encoder_data_parallel = _flag("The encoder stands whole on every rank of tensor parallelism. Default false.")
     memory_bytes = _count("memory_bytes", "Per GPU; overrides the catalog's.", 80_000_000_000)
     gpus_memory_bytes = _list(
         WholeNumber(limits.SPANS["gpus_memory_bytes"]),

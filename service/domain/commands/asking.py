@@ -170,6 +170,9 @@ class _Hearing:
         meaning.apply(parsed.given)
         meaning.variables(start.variables)
         others = meaning.strangers(parsed.others, release, parser)
+        if start.undated and not self.version:
+            which = f"The image {start.undated[:_SHOWN]} does not say which release of {engine.name} it has"
+            found.warnings.append(f"{which}: quoted as {release}; give engine_version for another release.")
         for spelling in () if self.version else dict.fromkeys(each.spelling for each in parsed.given):
             why = table.absent(spelling, release)
             if why:

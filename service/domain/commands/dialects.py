@@ -26,7 +26,7 @@ _WINDOWS = re.compile(
 )
 _SET = re.compile(r"\$env:(\w+)[ \t]*=[ \t]*", re.IGNORECASE | re.ASCII)
 _STARTS = re.compile(r"^[ \t]*ExecStart=[-@:+!]*", re.MULTILINE)
-_SETS = re.compile(r"^[ \t]*Environment=", re.MULTILINE)
+_SETS = re.compile(r"^[ \t]*Environment=((?:[^\\\n]++|\\\r?\n|\\.)*+)\n?", re.MULTILINE)
 _OF_UNIT = re.compile(r"^[ \t]*(?:\[[A-Z]\w*\]|(?!ExecStart=|Environment=)[A-Z][A-Za-z]+=.*)$", re.MULTILINE)
 """Lines of a systemd unit that start nothing."""
 
@@ -46,5 +46,7 @@ def posix(text: str) -> Pasted:
     if windows:
         text = _SET.sub(r"export \1=", _GOES_ON.sub(lambda _: "\\\n", text))
     if "ExecStart=" in text and _STARTS.search(text):
-        text = _SETS.sub("export ", _STARTS.sub("", _OF_UNIT.sub("", text)))
+        # Whatever their order: all variables of a unit are set before it starts anything.
+        sets = "".join(f"export {each}\n" for each in _SETS.findall(text))
+        text = sets + _STARTS.sub("", _OF_UNIT.sub("", _SETS.sub("", text)))
     return Pasted(_PROMPT.sub("", text), windows)

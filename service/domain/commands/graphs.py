@@ -73,8 +73,5 @@ def _mode(found: Understood, mode: int | None, what: str, spelling: str, *, keep
     if graphs == "none" or found.settings.get("enforce_eager"):
         found.settings.pop("graph_mode", None)
         found.put("enforce_eager", value=True, spelling=found.said_by.pop("graph_mode", spelling))
-    elif found.settings.get("tensor_parallel", 1) > 1:
-        found.refuse(f"{what} with graphs fuses no all-reduce, whose buffers are not told apart: give enforce_eager.")
     else:
-        found.settings["graph_mode"] = graphs
-        found.said_by.setdefault("graph_mode", spelling)
+        found.refuse(f"{what} captures whole steps that are not compiled, which is not modelled: give enforce_eager.")

@@ -17,21 +17,32 @@ _VERSIONED = ("vllm-openai", "sglang", "tensorrt-llm/release", "llama.cpp", "oll
 _VERSION = re.compile(r"v?(\d+\.\d+(?:\.\d+)*(?:[._-]?(?:post|rc|dev)\d+)*)(?:[-_.+].*)?")
 _BUILD = re.compile(r"(?:.*-)?(b\d{3,6})")
 _SCHEME = re.compile(r"(?:docker|oras|library|docker-daemon)://", re.IGNORECASE)
+# Tags of the newest release, whatever it was built for; those of llama.cpp name a program and a backend otherwise.
+_NEWEST = re.compile(r"(?:latest(?:[-_].*)?)?|(?:server|full|light)(?:-[a-z]+\d*)?")
+_ON_THE_HOST = (
+    re.compile(r"(?:.*/)?llama\.cpp:(?:server|full|light)(?:-s390x)?(?:-b\d+)?"),
+    re.compile(r"(?:.*/)?vllm-openai-cpu(?::.*)?"),
+)
+"""Images that are built without a GPU's backend."""
 _FILE = re.compile(r"(?P<name>[\w.-]+?)(?:[_-](?P<tag>v?\d+\.\d+[\w.-]*|latest))?\.(?:sif|simg|sqsh)")
 
 
 class Image(NamedTuple):
-    """What an image says of itself; `engine` is None where it does not say which one it starts."""
+    """What an image says of itself; `engine` is None where it does not say which one it starts.
+
+    `undated` is whether it has a release of its own that it does not say: neither is the newest one meant.
+    """
 
     name: str
     engine: str | None
     program: str
     version: str | None
+    undated: bool = False
 
 
 def image_of(word: str) -> Image:
     """Read an image's name, with a registry and a digest or not, or the file that one was pulled into."""
-    bare = _SCHEME.sub("", word).partition("@sha256:")[0]
+    bare, _, digest = _SCHEME.sub("", word).partition("@sha256:")
     last = bare.rpartition("/")[2]
     file = _FILE.fullmatch(last)
     if file:
@@ -41,7 +52,14 @@ def image_of(word: str) -> Image:
     else:
         name, _, tag = last.partition(":")
     engine, program = _started_by(name, tag)
-    return Image(word, engine, program, _version(bare, tag))
+    version = _version(bare, tag)
+    return Image(word, engine, program, version, version is None and (bool(digest) or not _NEWEST.fullmatch(tag)))
+
+
+def is_on_the_host(word: str) -> bool:
+    """Whether what the image starts has no GPU."""
+    bare = _SCHEME.sub("", word).partition("@sha256:")[0]
+    return any(pattern.fullmatch(bare) for pattern in _ON_THE_HOST)
 
 
 def _started_by(name: str, tag: str) -> tuple[str | None, str]:

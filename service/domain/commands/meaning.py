@@ -204,12 +204,24 @@ class Meaning:
         for spelling in list(strangers)[:_MOST_STRANGERS]:
             why = self.table.absent(spelling, release)
             turned = spelling.startswith(("--no-", "--disable-"))
-            close = () if why else nearest(spelling, parser.negatives if turned else parser.spellings)
+            close = () if why else _closest(spelling, parser.negatives if turned else parser.spellings)
             hint = f" Did you mean {close[0]}?" if close else ""
             named = f"{self.engine} {release}".strip()
             detail = f"{named}: {why}." if why else f"{named} has no flag {spelling[:_SHOWN]}.{hint}"
+            if spelling in close:
+                detail = f"{spelling[:_SHOWN]} stands behind --, where nothing is read as a flag."
             self.found.fail(detail, close)
         return [word for word in words if not _is_flag(word)]
+
+
+def _closest(spelling: str, known: Iterable[str]) -> tuple[str, ...]:
+    """The flags that a stranger may stand for: of its name with other dashes, what it begins, then what is alike."""
+    name, by_name = spelling.lstrip("-"), {flag.lstrip("-"): flag for flag in known}
+    if name in by_name:
+        return (by_name[name],)
+    begun = min((other for other in by_name if other.startswith((f"{name}-", f"{name}_"))), key=len, default=None)
+    names = dict.fromkeys((*([begun] if begun else []), *nearest(name, by_name)))
+    return tuple(by_name[other] for other in names)
 
 
 def _is_flag(word: str) -> bool:

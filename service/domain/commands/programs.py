@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING
 
 from service.domain.commands.containers import CONTAINERS, KUBECTL, Container, container
 from service.domain.commands.dialects import posix
+from service.domain.commands.images import is_on_the_host
 from service.domain.commands.launchers import LAUNCHERS, PROMPTS, WRAPPERS, launched, unwrapped
 from service.domain.commands.manifests import listed
 from service.domain.commands.pins import pinned
 from service.domain.commands.servers import COMMON, KNOWN, OF_OLLAMA, SERVERS, WITH_VERB, program_name, server
 from service.domain.commands.variables import Scope, assignments, filled, named
 from service.domain.commands.words import Command, Word, split
-from service.domain.errors import Fault, ValidationError, nearest
+from service.domain.errors import Fault, NotSupported, ValidationError, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from service.domain.commands.images import Image
 
 _POINTER = "/command"
 _DEEPEST = 4
@@ -32,6 +35,7 @@ class Started:
     """An engine as a command starts it: the words after its program, and the variables it runs with.
 
     `visible_gpus` is None where nothing limits which devices it sees, `unseen` what a shell would have put in there.
+    `undated` is the image that has a release of its own and does not say which.
     """
 
     engine: str
@@ -43,6 +47,7 @@ class Started:
     unseen: str | None = None
     version: str | None = None
     version_by: str = "the image"
+    undated: str | None = None
 
 
 def started(text: str, engine: str | None) -> Started:
@@ -83,6 +88,7 @@ def _of_image(found: Container, engine: str | None) -> Started:
         detail = f"The image {name} does not say which engine it starts: give engine beside the command."
         raise ValidationError(Fault(_POINTER, detail))
     start = Started(engine, engine, found.words, named(found.variables, {}))
+    _date(start, found.image)
     if found.gpus is not None:
         start.visible_gpus, start.visible_by = found.gpus, "--gpus"
     return start
@@ -100,7 +106,7 @@ def _bare(words: Command, engine: str) -> Started:
 def _no_engine(commands: Sequence[Command]) -> Fault:
     first = next((words[0].text for words in commands), "")
     stray = next((words[0].text for words in commands[1:] if words[0].text.startswith("-")), None)
-    if first.startswith("-"):
+    if first.startswith("-") and stray in {None, "-"}:
         detail = "The command begins with a flag: give engine beside it, or begin with the engine's program."
     elif stray == "-" or first.endswith(":"):
         detail = (
@@ -233,10 +239,20 @@ def _contained(rest: list[Word], variables: dict[str, Word], depth: int) -> Iter
     if not inner and image.engine is not None and not found.entered:
         inner = [Started(image.engine, image.program, found.words, within)]
     for each in inner:
-        each.version = each.version or image.version
+        _date(each, image)
         if each.visible_gpus is None and found.gpus is not None:
             each.visible_gpus, each.visible_by = found.gpus, "--gpus"
         yield each
+
+
+def _date(start: Started, image: Image) -> None:
+    """The release that the image says, or that it says none; refused where it has no use for a GPU."""
+    if is_on_the_host(image.name):
+        detail = f"The image {image.name[:_SHOWN]} leaves everything on the host, so that there is nothing to quote."
+        raise NotSupported(Fault(_POINTER, detail))
+    start.version = start.version or image.version
+    if image.undated:
+        start.undated = start.undated or image.name
 
 
 def _with_devices(start: Started) -> Started:

@@ -147,7 +147,13 @@ def shown(value: object) -> str:
     return repr(whole[:_SHOWN])
 
 
+def raw(value: Any) -> Any:  # noqa: ANN401
+    """As it is, text or what a log prints; what it says is settled with other flags."""
+    return value
+
+
 READERS: Mapping[str, Callable[[Any], Any]] = {
+    "raw": raw,
     "count": count,
     "natural": natural,
     "tensors": tensors,

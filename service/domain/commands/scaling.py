@@ -102,6 +102,9 @@ class _Said:
         if not _is_number(factor) or not 1 <= factor <= _GREATEST_FACTOR:
             self.found.fail(f"{self.spelling}: {kind} needs a factor from 1 to {_GREATEST_FACTOR:,}.")
             return None
+        if kind in _MULTIPLY and trained is not None:
+            self.found.refuse(f"{self.spelling}: {kind} beside original_max_position_embeddings is not modelled.")
+            return None
         if kind in _MULTIPLY:
             return int(own * factor)
         if type(trained) is not int or not 0 < trained <= _GREATEST_POSITIONS:

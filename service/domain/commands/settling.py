@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from service.domain.commands.connectors import settle_connectors
 from service.domain.commands.drafters import settle_drafter
 from service.domain.commands.graphs import settle_graphs
+from service.domain.commands.media import settle_media
 from service.domain.commands.placing import settle_devices
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ def _experts(found: Understood) -> None:
 
 def _vllm(found: Understood, engine: VllmEngine, version: str | None) -> None:
     _adapters(found, engine)
+    settle_media(found, engine, version)
     _chunks(found, engine, version)
     _fitted(found, engine, version)
     settle_connectors(found, engine, version)

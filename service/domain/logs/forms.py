@@ -30,6 +30,8 @@ _KINDS = {
     "word": r"[^\s,;()'\"{}\[\]]{1,200}",
     "quoted": r"[^'\"]{1,300}",
     "path": r"[^'\"()]{1,300}",
+    "paths": r"[^()]{1,600}",
+    "card": r"[\w+-]{1,100}",
     "named": r"[^,()=]{1,100}",
     "dict": r".+",
     "address": r"[\w.:\[\]-]{1,100}",
@@ -142,6 +144,8 @@ def _valued(said: str, kind: str) -> tuple[Value, float]:
         return sized(number, _UNITS[unit])
     if kind in {"bytes", "count"}:
         return int(said.replace(",", "")), 0
+    if kind == "card":
+        return said.replace("_", " "), 0
     if kind == "number":
         return (float(said) if "." in said else int(said)), float(_step(Decimal(said)) * _HALF)
     return said, 0

@@ -87,6 +87,8 @@ class Grammar:
     """The names of the devices that a model is spread over, where each is printed."""
     drafting: frozenset[str] = frozenset()
     """Lines after which all is of a draft model."""
+    drafting_within: frozenset[str] = frozenset()
+    """Those of `drafting` whose draft model is part of the model, so that none is named again."""
     worth: tuple[str, ...] = ()
     """What a line has that is worth saying that it was not understood; any line is, where this is empty."""
     core: frozenset[str] = frozenset({"weight_bytes", "kv_cache_bytes", "memory_bytes", "kv_capacity_tokens", "blocks"})

@@ -19,6 +19,7 @@ _CACHES = ("llama_kv_cache_init", "llama_kv_cache_unified", "llama_kv_cache")
 # The older `llm_load_tensors` ends in it.
 _LOADING = ("load_tensors",)
 _STATES = ("llama_memory_recurrent", "llama_kv_cache_recurrent")
+_DRAFTS_WITHIN = "creating MTP draft context against the target model"
 
 FORMS = (
     form("build: {version:count} ({:word}) with {*}", "b3600", _LOGS),
@@ -35,6 +36,7 @@ FORMS = (
         _LOGS,
     ),
     form("loading draft model {*}", "b4500", _LOGS),
+    form(f"{_DRAFTS_WITHIN} {{*}}", "b9180", _LOGS),
     *(form(f"{part}: {{device:word}} [model ]buffer size = {{weight_bytes:mib}}", "b1500", _LOGS) for part in _LOADING),
     *(
         form(f"{part}: offloaded {{gpu_layers:count}}/{{all_layers:count}} layers to GPU", "b1500", _LOGS)
@@ -58,6 +60,15 @@ FORMS = (
             "[{:count}/]{:count} seqs), R {*}",
             "b5500",
             _LOGS,
+        )
+        for part in _STATES
+    ),
+    *(
+        form(
+            f"{part}: size = {{states_total_bytes:mib}} ({{:pad}}{{:count}} cells,{{:pad}}{{:count}} layers,{{:pad}}"
+            "{:count} seqs{:pad}{kept_states:count} rs_seq), R {*}",
+            "b9180",
+            "llama.cpp pull request 22673, and public start-up logs",
         )
         for part in _STATES
     ),
@@ -115,6 +126,7 @@ def settle(start: Start) -> None:
     _tokens(start)
     for parts, totals, name in _PAIRS:
         _add_up(start, parts, totals, name, whole=ended)
+    _forget_states_of_drafts(start)
     for process in [each for each in start.heard if each.label and not is_device(each.label)]:
         del start.heard[process]
     for names in start.heard.values():
@@ -164,6 +176,15 @@ def _add_up(start: Start, parts: str, totals: str, name: str, *, whole: bool) ->
         elif times:
             reason = "the caches of the devices do not add up to what was allocated; a line is missing"
             start.leave_out(name, reason, times[-1].line)
+
+
+def _forget_states_of_drafts(start: Start) -> None:
+    """Leave out states where a sequence has one for each token of a draft beside its own: drafts are not quoted."""
+    kept = [int(heard.value) for names in start.heard.values() for heard in names.pop("kept_states", ())]
+    for names in start.heard.values() if any(kept) else ():
+        for heard in names.pop("state_bytes", ()):
+            reason = f"they are {1 + max(kept)} for each sequence, to take a draft back"
+            start.leave_out("state_bytes", reason, heard.line)
 
 
 def _held_tokens(start: Start) -> set[Value]:
@@ -257,7 +278,14 @@ LLAMA_CPP = Grammar(
             "using device",
             "loaded meta data",
         ),
-        *("draft model", "load_tensors:", "llama_kv_cache", "llama_memory_recurrent:", "llama_context:"),
+        *(
+            "draft model",
+            "draft context",
+            "load_tensors:",
+            "llama_kv_cache",
+            "llama_memory_recurrent:",
+            "llama_context:",
+        ),
         *("llama_new_context_with_model:", "llama_init_from_model:", "sched_reserve:", "failed to allocate"),
         "cudaMalloc failed",
     ),
@@ -266,7 +294,8 @@ LLAMA_CPP = Grammar(
     opening=frozenset({"build:", "build =", "build_info: b", 'build info | tid="'}),
     reopening=frozenset({"ggml_cuda_init: found", "ggml_vulkan: Found"}),
     naming=frozenset({"llama_model_loader: loaded meta data with"}),
-    drafting=frozenset({"loading draft model"}),
+    drafting=frozenset({"loading draft model", _DRAFTS_WITHIN}),
+    drafting_within=frozenset({_DRAFTS_WITHIN}),
     order=(
         # Builds of 2026 read the file before they choose devices, those before choose first.
         ("using device", "llama_model_loader"),

@@ -155,6 +155,8 @@ def _told(left_out: list[LeftOut]) -> tuple[LeftOut, ...]:
 
 def _warnings(heard: list[Listener], chosen: Listener, start: Start, mixed: str) -> tuple[str, ...]:
     found = list(start.warnings)
+    if start.drafting:
+        found.append("A draft model was started beside the model; what it takes is neither read nor quoted.")
     if mixed:
         found.append(f"Lines of two starts are mixed, so that nothing can be told: {mixed}.")
     if chosen.starts > 1:

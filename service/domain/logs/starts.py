@@ -93,6 +93,8 @@ class Start:
     _said: tuple[int, Mapping[str, Said]] | None = None
     """How many lists were printed when their settings were last put together, and what came of it."""
     drafting: bool = False
+    drafted: set[tuple[str, str]] = field(default_factory=set)
+    """What was printed of a draft model, and by whom."""
 
     @property
     def complete(self) -> bool:
@@ -284,7 +286,9 @@ class Listener:
         if form.refuses:
             start.refusals.append(_refusal(form.refuses, line.number, found))
             del start.refusals[:-_MOST_TIMES]
-        start.drafting = start.drafting or literal in self.grammar.drafting
+        if self._is_of_a_draft(start, literal):
+            _leave_to_the_draft(start, found, line.number)
+            return
         device = next((str(each.value) for each in found if each.name == "device"), None)
         if device is not None:
             digits = device[len(device.rstrip("0123456789")) :]
@@ -295,13 +299,18 @@ class Listener:
             if not form.refuses or each.name not in Refusal._fields:
                 self._add(start, process, each, line, form)
 
+    def _is_of_a_draft(self, start: Start, literal: str) -> bool:
+        if start.drafting:
+            return True
+        start.drafting = literal in self.grammar.drafting
+        if literal in self.grammar.drafting_within:
+            start.drafted.update(start.marks)
+        return False
+
     def _add(self, start: Start, process: Process, found: Found, line: Line, form: Form) -> None:
         if found.name in {"args", "config"}:
             if len(start.printed) < _MOST_PRINTED:
                 start.printed.append(Printed(found.name, str(found.value), line.number, process))
-            return
-        if start.drafting and found.name in OF_A_RANK:
-            start.leave_out(found.name, "it is of the draft model", line.number)
             return
         sure = line.whole or not found.open
         start.add(
@@ -319,7 +328,9 @@ class Listener:
             overlaps = present is not None and (present.overlaps or not present.ended())
             present = self.present = _next_start(self.grammar, number, present)
             present.overlaps = overlaps
-        if mark is not None:
+        if mark is not None and present.drafting:
+            present.drafted.add(mark)
+        elif mark is not None:
             present.marks.setdefault(mark, number)
             present.began = present.began or mark[0] not in self.grammar.opening | self.grammar.reopening
         return present
@@ -330,7 +341,14 @@ class Listener:
             return present.complete
         if literal in self.grammar.opening:
             return present.began or mark in present.marks
-        return literal in self.grammar.naming and mark in present.marks
+        # A draft model is named once more than the model that it drafts for.
+        return literal in self.grammar.naming and mark in (present.drafted if present.drafting else present.marks)
+
+
+def _leave_to_the_draft(start: Start, found: list[Found], number: int) -> None:
+    for each in found:
+        if each.name in OF_A_RANK:
+            start.leave_out(each.name, "it is of the draft model", number)
 
 
 def _is_bare(head: str) -> bool:

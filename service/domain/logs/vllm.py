@@ -207,6 +207,8 @@ VLLM = Grammar(
             "max model len",
             "Chunked prefill is",
             "block size to",
+            "configuration from",
+            "default MoE config",
         ),
         *("weights take", "weights took", "loading took", "current vLLM instance", "for KV Cache", "emory profiling"),
         *(

@@ -6,6 +6,7 @@ from .forms import form, meaning
 from .grammar import OUT_OF_MEMORY
 
 _LOGS = "public start-up logs"
+_EXPERTS = "get_config_file_name of fused_moe.py of 0.16.0 to 0.33.0, blanks of the driver's name as underscores"
 _SAMPLER = "v1/sample/ops/topk_topp_sampler.py of 0.9.1 to 0.29.0"
 
 _FREE = (
@@ -36,6 +37,13 @@ FORMS = (
             sampler_backend="sort",
         )
         for lacks in ("not available", "available, but it is not enabled")
+    ),
+    *(
+        form(f"{says} {{:paths}}device_name={{gpu:card}}<,|.json>{{*}}", "0.4.0", _EXPERTS)
+        for says in (
+            "Using configuration from",
+            "Using default MoE config. Performance might be sub-optimal! Config file not found at",
+        )
     ),
     form("Setting attention block size to {block_tokens:count} tokens {*}", "0.10.0", _LOGS),
     form(

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[3]
 CATALOG = ROOT / "catalog"
 MODELS = (
     *("qwen3-8b", "qwen3-0.6b", "qwen3-30b-a3b", "llama-3.1-8b-instruct", "deepseek-v3", "gpt-oss-20b"),
-    "qwen2.5-7b-instruct",
+    *("qwen2.5-7b-instruct", "qwen2.5-vl-7b-instruct"),
 )
 GPUS = ("h100-sxm-80gb", "h200-sxm-141gb", "rtx-4090", "rtx-3060-12gb")
 

@@ -60,3 +60,15 @@ def test_its_fields_get_the_same_answer(case: Case) -> None:
             k: v for k, v in by_fields.items() if k not in told
         }
         assert {**by_command["question"], "command": None} == by_fields["question"]
+
+
+def test_a_release_without_the_flag_has_no_ranks_that_share_a_context_by_name_either() -> None:
+    question = {"model": "deepseek-v3", "gpu": "h200-sxm-141gb", "engine": "vllm", "tensor_parallel": 8}
+    shared = {**question, "context_tokens": 8192, "decode_context_parallel": 2}
+
+    assert fit_answer({**shared, "engine_version": "0.10.2"}, catalog())["fits"] is True
+    assert fit_answer({**shared, "engine_version": "0.8.5", "decode_context_parallel": 1}, catalog())["fits"] is True
+    for answer in (fit_answer, traffic_answer):
+        with pytest.raises(QuoteError, match=r"^vLLM 0\.8\.5: --decode-context-parallel-size .* 0\.10\.2") as refusal:
+            answer({**shared, "engine_version": "0.8.5"}, catalog())
+        assert [fault.pointer for fault in refusal.value.faults] == ["/decode_context_parallel"]

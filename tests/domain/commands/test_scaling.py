@@ -114,6 +114,7 @@ def test_a_config_is_scaled_as_a_model_of_the_catalog_is() -> None:
         ({"rope_scaling": {"rope_type": "longrope"}}, NotSupported, "rope_type 'longrope' is not modelled"),
         ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, ValidationError, "needs original_max_position"),
         ({"rope_scaling": {**YARN, "factor": 0.5}}, ValidationError, "needs a factor from 1"),
+        ({"rope_scaling": {**YARN, "rope_type": "linear"}}, NotSupported, "beside original_max_position_embeddings"),
         ({"rope_scaling": {**YARN, "factor": True}}, ValidationError, "needs a factor from 1"),
         ({"rope_scaling": [4]}, ValidationError, "needs a JSON object"),
         ({"max_position_embeddings": -5}, ValidationError, "must be from 1"),
@@ -127,6 +128,17 @@ def test_what_cannot_be_scaled_is_refused(overrides: dict[str, Any], kind: type[
 
     assert isinstance(error, kind)
     assert said in error.detail
+
+
+def test_sglang_takes_scaled_positions_from_the_config_alone() -> None:
+    """`get_context_length`: a factor counts only where nothing says what the model was trained for."""
+    command = "python3 -m sglang.launch_server --model-path Qwen/Qwen3-8B --json-model-override-args "
+
+    assert limit(asked(command + f"'{json.dumps({'rope_scaling': YARN})}'"))[0] == 40_960
+    assert limit(asked(command + """'{"rope_scaling":{"type":"linear","factor":2}}'"""))[0] == 81_920
+    both = {"rope_scaling": YARN, "max_position_embeddings": 131_072}
+    assert limit(asked(command + f"'{json.dumps(both)}'"))[0] == 131_072
+    assert "config as config" in refused(command + """'{"architectures":["LlamaForCausalLM"]}'""").detail
 
 
 def test_a_model_with_two_sets_of_frequencies_starts_for_the_shorter() -> None:

@@ -140,6 +140,36 @@ class TestTensorrtLlm:
         assert said(reading, "blocks") is None
 
 
+_TARGET = [
+    "build: 6500 (abcdef12) with cc for x86_64-linux-gnu",
+    "ggml_cuda_init: found 1 CUDA devices:",
+    "llama_model_loader: loaded meta data with 30 key-value pairs and 310 tensors from /m/target.gguf (version 3)",
+    "load_tensors: offloaded 33/33 layers to GPU",
+    "load_tensors:        CUDA0 model buffer size =  200.00 MiB",
+    "llama_context: n_ctx         = 4096",
+    "llama_kv_cache:      CUDA0 KV buffer size =     8.00 MiB",
+    "llama_kv_cache: size =    8.00 MiB (  4096 cells,  32 layers,  1/1 seqs), K (f16): 4.00 MiB, V (f16): 4.00 MiB",
+    "llama_context:      CUDA0 compute buffer size =   9.00 MiB",
+]
+_DRAFTERS_CONTEXT = [
+    "llama_context: n_ctx         = 4096",
+    "llama_kv_cache:      CUDA0 KV buffer size =     2.00 MiB",
+    "llama_kv_cache: size =    2.00 MiB (  4096 cells,  28 layers,  1/1 seqs), K (f16): 1.00 MiB, V (f16): 1.00 MiB",
+    "llama_context:      CUDA0 compute buffer size =   3.00 MiB",
+]
+_LOADED_DRAFTER = [
+    "srv    load_model: loading draft model '/m/draft.gguf'",
+    "llama_model_loader: loaded meta data with 28 key-value pairs and 290 tensors from /m/draft.gguf (version 3)",
+    "load_tensors: offloaded 29/29 layers to GPU",
+    "load_tensors:        CUDA0 model buffer size =   60.00 MiB",
+    *_DRAFTERS_CONTEXT,
+]
+_DRAFTER_WITHIN = [
+    "srv    load_model: creating MTP draft context against the target model '/m/target.gguf'",
+    *_DRAFTERS_CONTEXT,
+]
+
+
 class TestLlamaCpp:
     def test_parts_of_one_device_are_not_guessed_at(self) -> None:
         lines = [f"load_tensors:        CUDA0 model buffer size = {size}.00 MiB" for size in (10, 20)]
@@ -150,6 +180,35 @@ class TestLlamaCpp:
         lines = ["srv load_model: loading draft model '/m/d.gguf'", "load_tensors: CUDA0 model buffer size = 20.00 MiB"]
 
         assert "draft" in reasons(read(["build: 5000 (abc) with cc", *lines]), "weight_bytes")
+
+    @pytest.mark.parametrize("drafter", [_LOADED_DRAFTER, _DRAFTER_WITHIN], ids=["a-file-of-its-own", "within"])
+    def test_what_follows_a_drafter_is_no_second_start(self, drafter: list[str]) -> None:
+        reading = read([*_TARGET, *drafter])
+
+        assert (reading.starts, reading.version) == (1, "6500")
+        assert any("draft model" in each for each in reading.warnings)
+        assert said(reading, "model") == "/m/target.gguf"
+        assert said(reading, "kv_cache_bytes") == 8 << 20
+        assert said(reading, "activation_bytes") == 9 << 20
+
+    @pytest.mark.parametrize("drafter", [_LOADED_DRAFTER, _DRAFTER_WITHIN], ids=["a-file-of-its-own", "within"])
+    def test_a_model_named_after_the_drafter_is_of_another_start(self, drafter: list[str]) -> None:
+        reading = read([*_TARGET, *drafter, *(line.replace("target", "another") for line in _TARGET[2:])])
+
+        assert reading.starts == 2
+
+    @pytest.mark.parametrize("kept, states_bytes", [(0, 50 << 20), (3, None)])
+    def test_states_that_take_drafts_back_are_left_out(self, kept: int, states_bytes: int | None) -> None:
+        states = [
+            "llama_memory_recurrent:      CUDA0 RS buffer size =    50.00 MiB",
+            f"llama_memory_recurrent: size =   50.00 MiB (     1 cells,  32 layers,  1 seqs {kept:2} rs_seq), R (f32)",
+        ]
+
+        reading = read([*_TARGET[:-1], *states, _TARGET[-1]])
+
+        assert said(reading, "kv_cache_bytes") == 8 << 20
+        assert said(reading, "state_bytes") == states_bytes
+        assert ("4 for each sequence" in reasons(reading, "state_bytes")) == (kept > 0)
 
     def test_two_contexts_are_of_two_starts(self) -> None:
         lines = [

@@ -5,6 +5,7 @@ import pytest
 from service.domain.logs.forms import Form, form, sized
 from service.domain.logs.grammar import Grammar
 from service.domain.logs.reader import GRAMMARS
+from service.domain.logs.vllm_forms import FORMS as VLLM
 
 FORMS = [
     pytest.param(grammar, each, id=f"{grammar.engine} {number}: {each.literal}")
@@ -47,6 +48,7 @@ def test_a_size_is_rounded_once_and_says_by_how_much_it_may_be_off(
     assert sized(said, unit) == (size, rounding)
 
 
+MISSING = "Using default MoE config. Performance might be sub-optimal! Config file not found at"
 SIZE = form("Cache: {kv_cache_bytes:gib}[ of {memory_bytes:gib}], <hot|cold>, {blocks:count}", "1", "here")
 
 
@@ -83,3 +85,23 @@ def test_only_what_ends_its_line_may_have_been_cut() -> None:
     found = {each.name: each.open for each in SIZE.read("Cache: 1.5 GiB, hot, 12", 0) or ()}
 
     assert found == {"kv_cache_bytes": False, "blocks": True}
+
+
+@pytest.mark.parametrize(
+    "line, card",
+    [
+        (
+            "Using configuration from /a/E=256,N=256,device_name=NVIDIA_H20-3e,dtype=fp8_w8a8.json for MoE layer.",
+            "NVIDIA H20-3e",
+        ),
+        (f"{MISSING} ['/a/E=128,N=768,device_name=NVIDIA_GeForce_RTX_4090.json']", "NVIDIA GeForce RTX 4090"),
+        (f"{MISSING} /a/device_name=NVIDIA_GB10.json, /b/device_name=NVIDIA_GB10.json", "NVIDIA GB10"),
+        (f"{MISSING} /a/E=128,N=768,device_name=NVIDIA_Ge", None),
+    ],
+)
+def test_a_card_is_called_as_its_driver_calls_it(line: str, card: str | None) -> None:
+    forms = [each for each in VLLM if each.literal in line]
+
+    found = [said.value for each in forms for said in each.read(line, 0) or ()]
+
+    assert found == ([] if card is None else [card])

@@ -54,7 +54,7 @@ def asked_for(words: Sequence[str]) -> argparse.Namespace:
     parser, commands = _parsers()
     asked, left = parser.parse_known_args(words[:end], argparse.Namespace(**_NOT_GIVEN))
     command = commands[asked.task]
-    command.refuse_unknown(left)
+    command.refuse_unknown(left, starts_engines=asked.task in _QUESTIONS)
     asked.words = list(words[end + 1 :])
     if end < len(words) and not asked.words:
         command.error("after -- there is no engine's command")

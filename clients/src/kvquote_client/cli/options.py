@@ -40,12 +40,15 @@ class Parser(argparse.ArgumentParser):
         """End with 2 and where to look."""
         self.exit(2, f"{self.prog}: {message}\nTry: {self.prog} --help\n")
 
-    def refuse_unknown(self, words: Sequence[str]) -> None:
-        """End with 2 where words were left over, naming the nearest option."""
+    def refuse_unknown(self, words: Sequence[str], *, starts_engines: bool = False) -> None:
+        """End with 2 where words were left over, naming the nearest option, or where an engine's command stands."""
         if words:
             known = [option for action in self._actions for option in action.option_strings]
             near = difflib.get_close_matches(words[0].partition("=")[0], known, n=1)
-            self.error(f"there is no {words[0]!r} here{f'; did you mean {near[0]}?' if near else ''}")
+            hint = f"; did you mean {near[0]}?" if near else ""
+            if starts_engines and not words[0].startswith("-"):
+                hint = "; an engine's own command stands behind --"
+            self.error(f"there is no {words[0]!r} here{hint}")
 
 
 def add_table(parser: Parser, title: str, table: type, leave_out: Sequence[str] = ()) -> None:

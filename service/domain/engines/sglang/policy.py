@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from service.domain.commands.flags import FlagTable
 from service.domain.engines import plain
 from service.domain.engines.dated import Dated, dated, made, newest
-from service.domain.engines.plain import EngineDefaults
+from service.domain.engines.plain import EngineDefaults, LengthRule
 from service.domain.engines.ranks.drafts import draft_rule
 from service.domain.engines.ranks.padding import ExpertKernel
 from service.domain.engines.sglang.rules import (
@@ -46,6 +46,11 @@ _KEPT_RELEASES = 128
 _WINDOW_SETS = ("families", "not_paged")
 _ENCODER_SETS = ("unnamed", "as_decoder")
 _PROMPT_GRAPH_SETS = ("never_with", "families", "media_families")
+
+
+# get_context_length in hf_transformers_utils.py of 0.4.6, 0.5.5 and 0.5.10: positions that state what they were trained
+# for are taken to be scaled already.
+_LENGTHS = LengthRule(short_of_two=False, yarn_multiplies=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +116,8 @@ class SglangEngine:
 
     def release_defaults(self, asked: Mapping[str, Any]) -> EngineDefaults:
         """The release asked for, by default the newest; its share of memory follows from device, layout and model."""
-        return EngineDefaults(self.release(asked.get("engine_version")).name, (), self.memory_basis, 1.0, None)
+        name = self.release(asked.get("engine_version")).name
+        return EngineDefaults(name, (), self.memory_basis, 1.0, None, _LENGTHS)
 
     def weight_name(self, asked: str | None, model: Model, gpu: Gpu | None) -> str:
         """What the engine loads: its own reading of a plain width, and 16 bits of a 32-bit checkpoint."""

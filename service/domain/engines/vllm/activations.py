@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from service.domain.architecture import ModuleKind, Shard
+from service.domain.engines.vllm.media import is_bare
 from service.domain.engines.vllm.rules import at_capability, kernel_name
 from service.domain.engines.vllm.setting import has_latent, has_states
-from service.domain.engines.vllm.shapes import widths_of
+from service.domain.engines.vllm.shapes import tower_of, widths_of
 from service.domain.units import ceil_div, whole
 
 if TYPE_CHECKING:
+    from service.domain.architecture import Module
     from service.domain.engines.vllm.rules import ExpertKernel, Rules, SamplerMethod
     from service.domain.engines.vllm.setting import Batch, Setting
     from service.domain.engines.vllm.shapes import Widths
@@ -21,12 +24,16 @@ _UNFILTERED = "unfiltered"
 
 
 class Peak(NamedTuple):
-    """Bytes of the profiled pass: its layers', the sampler's, what is held beside the sampler, what outlives both."""
+    """Bytes of the profiled pass: its layers', the sampler's, what is held beside the sampler, what outlives both.
+
+    `compiling` is what a first start holds before that, when it compiles the pass; 0 where it compiles nothing.
+    """
 
     forward: int
     sampler: int
     beside_sampler: int
     kept: int
+    compiling: int = 0
 
 
 def peak_of(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last: bool) -> Peak:
@@ -39,11 +46,37 @@ def peak_of(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last: b
     layer = max(block, passing) if rules.experts.kept else max(block, experts + passing)
     forward = rules.constants.hidden_multiple * hidden + layer
     kept = _workspaces(setting, rules) + (experts if rules.experts.kept else 0) + (2 * hidden if stage else 0)
+    compiling = 0 if stage else _compiling(setting, rules, batch)
     if not last:
-        return Peak(forward, 0, 0, kept)
+        return Peak(forward, 0, 0, kept, compiling)
     beside = hidden + 2 * wide * batch.profiled * shape.hidden
     _, method = sampler_of(setting, rules)
-    return Peak(forward, _logits(setting, method, batch.profiled, wide), beside, kept)
+    return Peak(forward, _logits(setting, method, batch.profiled, wide), beside, kept, compiling)
+
+
+def _compiling(setting: Setting, rules: Rules, batch: Batch) -> int:
+    """The table of words that a first start tries kernels with, and what they put out: words embedded, and their norm.
+
+    Models of pictures embed words outside what is compiled.
+    """
+    asked, architecture = setting.asked, setting.model.architecture
+    outside = tower_of(setting.model).hidden and not is_bare(setting, rules)
+    if rules.core == "v0" or not rules.copies_tables or asked.enforce_eager or outside:
+        return 0
+    table = max((_on_rank(m, setting) for m in architecture.modules if _is_table(m, setting)), default=0)
+    return element_bytes(setting) * (table + 2 * batch.tokens * architecture.hidden_size) if table else 0
+
+
+def _is_table(module: Module, setting: Setting) -> bool:
+    """Whether it is a table of all words that is not packed: no kernel is tried with a packed one."""
+    words, number = setting.model.architecture.vocabulary_size, setting.weights.of(module)
+    size = number.matrix_bytes(module.rows, module.columns, module.kind)
+    return module.kind is ModuleKind.EMBEDDING and module.rows == words and size >= _HALF_BYTES * module.elements
+
+
+def _on_rank(module: Module, setting: Setting) -> int:
+    ranks = setting.layout.tensor if module.shard is Shard.ROWS else 1
+    return ceil_div(module.rows, ranks) * module.columns
 
 
 def _workspaces(setting: Setting, rules: Rules) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from service.domain.engines.vllm.media import is_bare
 from service.domain.engines.vllm.setting import Batch, has_latent
 from service.domain.engines.vllm.shapes import tower_of
 from service.domain.errors import Fault, ValidationError
@@ -23,7 +24,7 @@ def batch_of(setting: Setting, rules: Rules) -> Batch:
     tokens = asked.max_batched_tokens
     if tokens is None:
         tokens = tier.tokens if tier else _prompt_tokens(rule, setting)
-        if setting.model.architecture.whole_pictures and asked.encoder_budget_tokens != 0:
+        if setting.model.architecture.whole_pictures and not is_bare(setting, rules):
             tokens = max(tokens, rule.whole_picture_tokens)
     default = tier.sequences if tier else rule.sequences
     sequences = asked.max_sequences_limit

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from service.domain.engines.vllm.media import is_profiled
 from service.domain.engines.vllm.rules import Beside
 from service.domain.engines.vllm.setting import has_states
-from service.domain.engines.vllm.shapes import tower_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 def beside_of(setting: Setting, rules: Rules) -> Beside:
     """The kinds that a start is of, as independent of each other."""
     spread = [
-        rules.constants.interval_beside[kind] for kind in _kinds(setting) if kind in rules.constants.interval_beside
+        rules.constants.interval_beside[kind]
+        for kind in _kinds(setting, rules)
+        if kind in rules.constants.interval_beside
     ]
     return Beside(round(math.hypot(*(s.less for s in spread))), round(math.hypot(*(s.more for s in spread))))
 
 
-def _kinds(setting: Setting) -> Iterator[str]:
+def _kinds(setting: Setting, rules: Rules) -> Iterator[str]:
     model, layout = setting.model, setting.layout
     yield "any"
     yield setting.device.vendor
@@ -36,5 +38,5 @@ def _kinds(setting: Setting) -> Iterator[str]:
         yield "experts"
     if has_states(model.architecture):
         yield "states"
-    if tower_of(model).hidden and setting.asked.encoder_budget_tokens != 0:
+    if is_profiled(setting, rules):
         yield "pictures"

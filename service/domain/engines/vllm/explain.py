@@ -84,11 +84,11 @@ def available_bytes(held: Held) -> int:
 
 
 def needed_bytes(held: Held, sequences: int) -> int:
-    """What the limiting rank needs for so many sequences, and at least to start."""
-    cache = held.needed_bytes(sequences)
-    if held.memory.pool_bytes is not None and not held.rank.over_bytes:
+    """What the limiting rank needs for so many sequences, and at least to start: a cache that was asked for whole."""
+    cache, asked = held.needed_bytes(sequences), held.memory.pool_bytes
+    if asked is not None and not held.rank.over_bytes:
         return cache
-    return held.rank.weight_bytes + held.rank.reserve.total + cache
+    return held.rank.weight_bytes + held.rank.reserve.total + max(cache, asked or 0)
 
 
 def interval(held: Held, replicas: int) -> dict[str, Any]:

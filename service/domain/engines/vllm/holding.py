@@ -14,6 +14,7 @@ from service.domain.engines.vllm.offloading import offload_warnings
 from service.domain.engines.vllm.policy import VllmEngine
 from service.domain.engines.vllm.refusals import core_of
 from service.domain.engines.vllm.setting import UNKNOWN_DEVICE, Asked, Device, Memory, Setting
+from service.domain.errors import Fault, NotSupported
 from service.domain.explain import sources, weights_note
 from service.domain.holding import Holding
 from service.domain.loads import RankLoad, rank_loads
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _OWN_NAMES = frozenset(Asked._fields)
 _KEPT_WHOLE = ("sliding", "chunked")
+_SHARES_CONTEXTS = "--decode-context-parallel-size"
 
 
 class VllmHolding(Holding):
@@ -36,6 +38,7 @@ class VllmHolding(Holding):
         assert isinstance(engine, VllmEngine)  # noqa: S101  # `holding.hold` chose by this
         self.question = question
         self.release = engine.release(question.version)
+        _check_release(question, engine)
         self.setting = setting_of(question)
         self.held = held = hold(self.setting, self.release)
         self.load = self._load()
@@ -137,6 +140,16 @@ class VllmHolding(Holding):
     def levers(self, catalog: Catalog, ceiling: int) -> list[dict[str, Any]]:
         """Narrower types, shorter contexts, and settings that leave more to the cache."""
         return levers(self.question, self.setting, self.held, catalog, ceiling)
+
+
+def _check_release(question: Question, engine: VllmEngine) -> None:
+    """Refuse ranks that share a context where the release has no flag for them."""
+    if question.echo.asked.get("decode_context_parallel", 1) == 1:
+        return
+    absent = engine.flags.absent(_SHARES_CONTEXTS, question.version or "")
+    if absent:
+        detail = f"vLLM {question.version}: {absent}."
+        raise NotSupported(Fault("/decode_context_parallel", detail))
 
 
 def setting_of(question: Question) -> Setting:

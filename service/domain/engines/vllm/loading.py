@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.architecture import ModuleKind, Place, Shard
 from service.domain.engines.prediction import drafted_bytes
+from service.domain.engines.vllm.media import idle_towers, stands_whole
 from service.domain.engines.vllm.offloading import hosted_bytes
 from service.domain.engines.vllm.shapes import TOWERS, rotary_elements
 from service.domain.parallel import stage_layers
@@ -76,13 +77,18 @@ def _vocabulary(setting: Setting, rules: Rules, *, first: bool, last: bool) -> i
 
 
 def _towers(setting: Setting, rules: Rules) -> list[int]:
-    """Bytes of the encoders on each stage that are not loaded, because no picture and no sound is ever taken."""
+    """Bytes of the encoders on each stage that are not loaded, less what those that stand whole hold besides."""
     architecture, number, layout = setting.model.architecture, setting.weights, setting.layout
-    bare = tuple(module for module in architecture.modules if module.kind not in TOWERS)
-    if setting.asked.encoder_budget_tokens != 0 or not rules.leaves_towers_out or number.file_bytes is not None:
+    idle, whole = idle_towers(setting, rules), stands_whole(setting, rules)
+    if not (idle or whole) or number.file_bytes is not None:
         return [0] * layout.pipeline
-    wholes, texts = (rank_weights(each, number, layout) for each in (architecture, replace(architecture, modules=bare)))
-    return [whole.bytes - text.bytes for whole, text in zip(wholes, texts, strict=True)]
+    kept = tuple(_undivided(m) if whole else m for m in architecture.modules if m.kind not in idle)
+    divided, loaded = (rank_weights(a, number, layout) for a in (architecture, replace(architecture, modules=kept)))
+    return [before.bytes - after.bytes for before, after in zip(divided, loaded, strict=True)]
+
+
+def _undivided(module: Module) -> Module:
+    return replace(module, shard=Shard.REPLICATED) if module.kind in TOWERS else module
 
 
 def _stands(module: Module, *, first: bool, last: bool) -> bool:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from service.domain.engines.vllm.activations import second_runner
+from service.domain.engines.vllm.media import is_bare
 from service.domain.engines.vllm.rules import kernel_name
 from service.domain.engines.vllm.shapes import tower_of
 from service.domain.errors import Fault, NotSupported
@@ -166,7 +167,7 @@ def _unknown_modules(setting: Setting, rules: Rules) -> str | None:
     strange = sorted(named - set(_ORDER))
     if strange or not named:
         return f"In which order {model.name} has its parameters is not known ({', '.join(strange) or 'none'})."
-    if tower_of(model).hidden and rules.offload.towers and setting.asked.encoder_budget_tokens != 0:
+    if tower_of(model).hidden and rules.offload.towers and not is_bare(setting, rules):
         return (
             "This release leaves its encoder in host memory too, before or after its layers: give"
             " encoder_budget_tokens 0 for text alone, or an engine_version before 0.29."

@@ -8,6 +8,7 @@ from service.domain.cache.base import CacheKind
 from service.domain.engines.vllm.drafts import drafted_caches, drafted_layers
 from service.domain.engines.vllm.groups import Flight, Plan, plan
 from service.domain.engines.vllm.loading import Loaded, loaded
+from service.domain.engines.vllm.media import asked_of
 from service.domain.engines.vllm.pages import PageRules, paged_layers
 from service.domain.engines.vllm.rules import at_capability
 from service.domain.errors import Fault, NotSupported
@@ -97,9 +98,16 @@ def flight_of(setting: Setting, rules: Rules, batch: Batch) -> Flight:
 def loaded_of(setting: Setting, rules: Rules) -> Loaded:
     """The weights of every stage as loaded, remembered with the model."""
     draft = drafted_layers(setting)
-    bare = setting.asked.encoder_budget_tokens == 0
-    hosted = setting.asked.cpu_offload_bytes
-    key = ("vllm-weights", rules, setting.weights, setting.layout, setting.device.capability, draft, bare, hosted)
+    key = (
+        "vllm-weights",
+        rules,
+        setting.weights,
+        setting.layout,
+        setting.device.capability,
+        draft,
+        asked_of(setting.asked),
+        setting.asked.cpu_offload_bytes,
+    )
     found: Loaded = remembered(setting.model, key, lambda: loaded(setting, rules, draft))
     return found
 

@@ -12,6 +12,7 @@ from service.domain.engines.plain import EngineDefaults, LengthRule
 from service.domain.engines.versions import Release, Timeline, parse
 from service.domain.engines.vllm.connectors import Connectors, connectors
 from service.domain.engines.vllm.drafts import DrafterNames, drafter_names
+from service.domain.engines.vllm.media_rules import MediaTopics, TowersRule, topics_of, towers_of
 from service.domain.engines.vllm.rules import (
     AtCapability,
     Backend,
@@ -79,7 +80,9 @@ class Topics:
     blocks: Dated[BlockRule]
     runner: Dated[RunnerRule]
     graphs: Dated[GraphsRule]
-    towers: Dated[bool]
+    towers: Dated[TowersRule]
+    media: MediaTopics
+    compiling: Dated[bool]
     paddings: Dated[Padding]
     cores: Mapping[str, CoreTopics]
 
@@ -186,7 +189,9 @@ def _topics(facts: Mapping[str, Any]) -> Topics:
         blocks=dated(facts["blocks"], _blocks),
         runner=dated(facts["runner"], _runner),
         graphs=dated(facts["graphs"], lambda row: made(GraphsRule, row)),
-        towers=dated(facts["towers"], lambda row: bool(row["left_out"])),
+        towers=dated(facts["towers"], towers_of),
+        media=topics_of(facts["media"]),
+        compiling=dated(facts["compiling"], lambda row: bool(row["copies_tables"])),
         paddings=dated(facts["weights"]["padding"], lambda row: made(Padding, row)),
         cores={core: _core(facts, core) for core in _CORES},
     )
@@ -326,6 +331,8 @@ def _rules(topics: Topics, core: str, release: Release, constants: Constants) ->
         _links(own.links, release),
         newest(topics.graphs, release),
         newest(topics.towers, release),
+        topics.media.rule(release),
+        newest(topics.compiling, release),
         newest(own.offload, release),
         _paddings(topics.paddings, release),
         constants,

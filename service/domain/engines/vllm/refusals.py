@@ -10,6 +10,7 @@ from service.domain.engines.prediction import predicted_layers
 from service.domain.engines.vllm.batch import batch_of
 from service.domain.engines.vllm.drafts import NO_LAYERS, ONE_LAYER, OWN_LAYERS
 from service.domain.engines.vllm.graphs import check_graphs
+from service.domain.engines.vllm.media_checks import check_media
 from service.domain.engines.vllm.rules import kernel_name
 from service.domain.engines.vllm.setting import has_latent, has_states
 from service.domain.errors import Fault, NotSupported, ValidationError, nearest
@@ -59,6 +60,7 @@ def check(setting: Setting, release: ReleaseRules, rules: Rules) -> tuple[Refusa
     check_graphs(setting, batch_of(setting, rules))
     _check_sampler(setting, rules)
     _check_ranks(setting)
+    check_media(setting, rules)
     return (*_types(setting), *_free_memory(setting))
 
 
@@ -156,6 +158,25 @@ def _check_ranks(setting: Setting) -> None:
     ranks, tensor = setting.asked.decode_context_parallel, setting.layout.tensor
     if tensor % ranks:
         detail = f"decode_context_parallel {ranks} does not divide tensor_parallel {tensor}."
+        raise ValidationError(Fault("/decode_context_parallel", detail))
+    if ranks > 1 and not has_latent(setting.model.architecture):
+        _check_copies(setting)
+
+
+def _check_copies(setting: Setting) -> None:
+    """A context is shared out among ranks that hold the same heads, which latent attention has on all of them."""
+    model, tensor, ranks = setting.model, setting.layout.tensor, setting.asked.decode_context_parallel
+    heads, queries = model.architecture.kv_heads, model.architecture.query_heads
+    if not heads:
+        return
+    if ranks > tensor // heads:
+        detail = (
+            f"decode_context_parallel {ranks} needs every KV head on {ranks} ranks: tensor_parallel {tensor} puts"
+            f" {model.name}'s {heads} on {max(1, tensor // heads)} each."
+        )
+        raise ValidationError(Fault("/decode_context_parallel", detail))
+    if queries // heads % ranks:
+        detail = f"decode_context_parallel {ranks} does not divide the {queries // heads} query heads of each KV head."
         raise ValidationError(Fault("/decode_context_parallel", detail))
 
 

@@ -12,6 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from service.domain.engines.vllm.activations import Peak, installed_sampler, peak_of, sampler_of, second_runner
 from service.domain.engines.vllm.beside import beside_of
 from service.domain.engines.vllm.graphs import graphs_of
+from service.domain.engines.vllm.media import (
+    asked_of,
+    is_profiled,
+    item_tokens,
+    profiled_tokens,
+    stands_whole,
+    tokens_of_a_rank,
+)
 from service.domain.engines.vllm.pages import unpaged_state_bytes
 from service.domain.engines.vllm.rules import NOTHING, NOTHING_BESIDE, Beside, Shares, Span
 from service.domain.engines.vllm.setting import has_latent, has_states
@@ -56,13 +64,15 @@ def reserve_of(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last
     """The reserve of a rank on that pipeline stage, remembered with the model."""
     asked, device, layout = setting.asked, setting.device, setting.layout
     # Only the gather buffer of latent attention and the largest film follow the longest sequence.
-    length = setting.limit_tokens if asked.encoder_budget_tokens or has_latent(setting.model.architecture) else 0
+    follows = bool(tower_of(setting.model).hidden) or has_latent(setting.model.architecture)
+    length = setting.limit_tokens if follows else 0
     key = (
         "vllm-reserve", rules, setting.weights, layout.tensor, layout.pipeline, layout.data, layout.expert,
         device.capability, device.link_bytes_per_second, device.unified, device.vendor, batch, stage, last, length,
         setting.cache.name,
         asked.enforce_eager, asked.speculative_tokens, asked.sampler_backend, asked.attention_backend,
-        asked.moe_backend, asked.encoder_budget_tokens, asked.graph_mode, asked.graph_sizes, asked.graph_size_limit,
+        asked.moe_backend, asked_of(asked),
+        asked.graph_mode, asked.graph_sizes, asked.graph_size_limit,
     )  # fmt: skip
     found: Reserve = remembered(setting.model, key, lambda: _reserve(setting, rules, batch, stage=stage, last=last))
     return found
@@ -116,6 +126,10 @@ def spread(size: int, less: float, more: float) -> Span:
 
 def _activations(peak: Peak, rules: Rules, batch: Batch, setting: Setting) -> tuple[Part, Part]:
     sampling = peak.sampler + peak.beside_sampler
+    warm = max(peak.forward, sampling) + peak.kept
+    if peak.compiling > warm:
+        note = f"a first start tries kernels on a copy of the table of words; {warm:,} B where they are compiled before"
+        return Part("activations", _cold(peak.compiling, warm, rules), note), Part("sampler", NOTHING, "")
     if peak.forward >= sampling:
         note = f"one pass over {batch.tokens:,} tokens, larger than the sampler's {sampling:,} B"
         pass_ = Part("activations", spread(peak.forward + peak.kept, *_pass_shares(setting, rules)), note)
@@ -132,6 +146,13 @@ def _activations(peak: Peak, rules: Rules, batch: Batch, setting: Setting) -> tu
             + _otherwise(setting, rules),
         ),
     )
+
+
+def _cold(compiling: int, warm: int, rules: Rules) -> Span:
+    """What a first start holds; the interval, which takes a share of the way to either end, holds later starts too."""
+    less, more = rules.constants.forward_spread[rules.core]
+    way = (compiling - warm * (1 - less)) / rules.constants.interval_share
+    return Span(max(0, compiling - whole(way)), compiling, compiling + whole(compiling * more))
 
 
 def _otherwise(setting: Setting, rules: Rules) -> str:
@@ -170,17 +191,14 @@ def _sum(*spans: Span) -> Span:
 
 def _encoder(setting: Setting, rules: Rules, batch: Batch, peak: Peak) -> Part:
     """Inputs and outputs of the encoder are held throughout; its own pass counts where it is the largest."""
-    tower, rule = tower_of(setting.model), rules.constants.encoder
-    if not tower.hidden:
+    rule = rules.constants.encoder
+    if not is_profiled(setting, rules):
         return Part("encoder", NOTHING, "")
-    tokens = _encoder_tokens(setting, rules, batch)
+    tokens = profiled_tokens(setting, rules, batch)
     each, patch_bytes = rule.patches_of(setting.model.architecture.model_type)
     patches = tokens * each
     held = tokens * setting.model.architecture.hidden_size * _HALF_BYTES + patches * patch_bytes
-    # The inner width before and after the activation, which no kernel of an encoder computes in place.
-    inner = ceil_div(tower.inner, setting.layout.tensor)
-    at_once = each * rule.at_once_tokens.get(setting.model.architecture.model_type, tokens)
-    own = min(patches, at_once) * (_INNER_HELD * inner + rules.constants.hidden_multiple * tower.hidden) * _HALF_BYTES
+    own = _encoder_pass(setting, rules, tokens)
     size = held + max(0, own - max(peak.forward, peak.sampler + peak.beside_sampler))
     apart = whole(own * rule.apart) if rules.core == "v0" else 0
     return Part(
@@ -190,14 +208,18 @@ def _encoder(setting: Setting, rules: Rules, batch: Batch, peak: Peak) -> Part:
     )
 
 
-def _encoder_tokens(setting: Setting, rules: Rules, batch: Batch) -> int:
-    """Tokens of the pictures that are profiled: a batch's, or one item's where a release profiles that."""
-    asked = setting.asked.encoder_budget_tokens
-    if asked is not None:
-        # A film of more tokens than the longest sequence is cut to it: no request could hold it.
-        return min(asked, max(setting.limit_tokens, batch.tokens))
-    item = rules.constants.encoder.item_of(setting.model.architecture.model_type)
-    return min(batch.tokens, item) if rules.core == "v0" else max(batch.tokens, item)
+def _encoder_pass(setting: Setting, rules: Rules, tokens: int) -> int:
+    """Bytes of the pass over so many tokens of pictures, and of their exchange where each rank embeds its own."""
+    tower, rule, ranks = tower_of(setting.model), rules.constants.encoder, setting.layout.tensor
+    architecture, whole = setting.model.architecture, stands_whole(setting, rules)
+    own = tokens_of_a_rank(tokens, item_tokens(setting, rules), ranks) if whole else tokens
+    each, _ = rule.patches_of(architecture.model_type)
+    at_once = min(own, rule.at_once_tokens.get(architecture.model_type, own))
+    # The inner width before and after the activation, which no kernel of an encoder computes in place.
+    inner = tower.inner if whole else ceil_div(tower.inner, ranks)
+    width = _INNER_HELD * inner + rules.constants.hidden_multiple * tower.hidden
+    gathered = own * ranks * architecture.hidden_size if whole else 0
+    return max(at_once * each * width, gathered) * _HALF_BYTES
 
 
 def _states(setting: Setting, rules: Rules, batch: Batch) -> Part:

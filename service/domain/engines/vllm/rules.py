@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from service.domain.engines.versions import Release
+    from service.domain.engines.vllm.media_rules import MediaRule, TowersRule
 
 
 class Span(NamedTuple):
@@ -383,7 +384,9 @@ class Rules:
     runtime: RuntimeRule
     links: tuple[LinkRule, ...]
     graphs: GraphsRule
-    leaves_towers_out: bool
+    towers: TowersRule
+    media: MediaRule
+    copies_tables: bool
     offload: OffloadRule
     paddings: tuple[Padding, ...]
     constants: Constants

@@ -10,6 +10,8 @@ from service.domain.cache.recurrent import RecurrentCache
 from service.domain.ledger import UNCORRECTED, Correction
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from service.domain.architecture import Architecture
     from service.domain.model import Model
     from service.domain.parallel import Layout
@@ -55,6 +57,10 @@ class Asked(NamedTuple):
     sampler_backend: str | None = None
     moe_backend: str | None = None
     encoder_budget_tokens: int | None = None
+    encoder_limits: Sequence[str] | None = None
+    encoder_image_pixels: int | None = None
+    encoder_profiling: bool = True
+    encoder_data_parallel: bool = False
     decode_context_parallel: int = 1
     cpu_offload_bytes: int = 0
     graph_mode: str | None = None

@@ -64,7 +64,7 @@ def test_later_stages_keep_what_they_are_sent(setting_of: SettingOf, engine: Vll
 def test_kernels_that_order_rows_by_expert_hold_them_three_times(quote: Hold) -> None:
     """Source: 1.79 GiB less from 4,096 to 16,384 tokens, Qwen3.6-35B-A3B in NVFP4 on an RTX 5090 with 0.20.0."""
     asked: dict[str, Any] = {"model": "qwen3.6-35b-a3b-nvfp4", "gpu": "rtx-5090", "engine_version": "0.20.0"}
-    asked |= {"max_sequences_limit": 4, "encoder_budget_tokens": 0}
+    asked |= {"max_sequences_limit": 4}
     sizes = {
         (backend, tokens): gib(quote(**asked, moe_backend=backend, max_batched_tokens=tokens), "activations")
         for backend in ("cutlass", "marlin")
@@ -91,3 +91,49 @@ def test_a_backend_that_is_asked_keeps_its_own_workspace_in_the_older_core(quote
 
     assert own - other == pytest.approx(394 / 1024)
     assert gib(quote(**asked), "activations") == other
+
+
+TABLE = 151936 * 5120 * 2
+
+
+def test_a_first_start_holds_the_table_of_words_once_more(setting_of: SettingOf, engine: VllmEngine) -> None:
+    batch, asked = Batch(2048, 256, 1, 256), {"model": "qwen3-14b", "gpu": "l40s"}
+
+    def compiling(release: str = "0.28.0", stage: int = 0, **more: Any) -> int:  # noqa: ANN401  # as questions are
+        rules = engine.release(release).cores["v1"]
+        return peak_of(setting_of(**asked | more), rules, batch, stage=stage, last=True).compiling
+
+    words = 2 * 2 * 2048 * 5120
+    assert compiling() == compiling("0.11.1") == compiling(weight_dtype="awq") == TABLE + words
+    assert compiling(tensor_parallel=2) == TABLE // 2 + words
+    assert compiling(weight_dtype="fp32") == 2 * (TABLE + words)
+    assert compiling("0.11.0") == compiling(stage=1) == compiling(enforce_eager=True) == 0
+    assert compiling(weight_dtype="q8_0") == 0
+
+
+def test_models_of_pictures_embed_words_outside_what_is_compiled(setting_of: SettingOf, engine: VllmEngine) -> None:
+    rules, batch = engine.release("0.25.1").cores["v1"], Batch(2048, 256, 1, 256)
+    asked = {"model": "gemma-4-e4b-it", "gpu": "l40s"}
+    seeing, blind = (
+        peak_of(setting_of(**asked, **more), rules, batch, stage=0, last=True).compiling
+        for more in ({}, {"encoder_budget_tokens": 0})
+    )
+    assert seeing == 0
+    assert blind > 262144 * 2560 * 2
+
+
+@pytest.mark.parametrize(
+    "asked, cold, warm",
+    [
+        ({"model": "qwen2.5-7b-instruct", "gpu": "rtx-3090", "engine_version": "0.19.0"}, 5.82, 6.28),
+        ({"model": "qwen3-14b", "weight_dtype": "awq", "gpu": "l4", "engine_version": "0.28.0"}, 9.10, 10.33),
+    ],
+)
+def test_the_interval_holds_starts_with_and_without_compiled_code(
+    quote: Hold, asked: dict[str, Any], cold: float, warm: float
+) -> None:
+    """Sources: two starts of one machine; the first and the second of two replicas of a blog on 0.28.0."""
+    held = quote(**asked, context_tokens=4096)
+    size = held.rank.block_bytes
+    assert held.blocks * size / GIB == pytest.approx(cold, rel=0.015)
+    assert held.high_blocks * size / GIB > warm > cold

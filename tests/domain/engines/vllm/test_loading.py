@@ -81,12 +81,33 @@ def test_experts_that_stand_whole_on_a_rank_are_padded_whole(quote: Hold) -> Non
     assert four.loaded.padded_bytes[0] * 4 == one.loaded.padded_bytes[0]
 
 
-@pytest.mark.parametrize("version, gib", [("0.18.0", 65.5), ("0.19.2rc1.dev134", 64.7)])
-def test_an_encoder_is_left_out_where_no_picture_is_taken(quote: Hold, version: str, gib: float) -> None:
-    """Source: 64.69 GiB in a log of 0.19.2rc1 with --language-model-only."""
+@pytest.mark.parametrize("version", ["0.17.0", "0.19.2rc1.dev134"])
+def test_an_encoder_is_left_out_where_no_picture_is_taken(quote: Hold, version: str) -> None:
+    """Source: 64.69 GiB in a log of 0.19.2rc1 with --language-model-only; qwen3_5.py of 0.17.0 marks it alike."""
     asked = {"model": "qwen3.6-35b-a3b", "engine_version": version, **ASKED}
-    assert quote(**asked, encoder_budget_tokens=0).rank.weight_bytes / GIB == pytest.approx(gib, abs=0.1)
+    assert quote(**asked, encoder_budget_tokens=0).rank.weight_bytes / GIB == pytest.approx(64.7, abs=0.1)
     assert quote(**asked).rank.weight_bytes / GIB == pytest.approx(65.5, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    "model, version, left_out",
+    [
+        ("gemma-3-27b-it", "0.14.1", False),
+        ("gemma-3-27b-it", "0.15.1", True),
+        ("qwen2.5-vl-7b-instruct", "0.9.2", False),
+        ("qwen2.5-vl-7b-instruct", "0.10.2", True),
+        ("qwen3-vl-8b-instruct", "0.11.0", True),
+        ("kimi-k2.5", "0.15.1", False),
+        ("kimi-k2.5", "0.16.0", True),
+    ],
+)
+def test_a_release_leaves_out_the_encoders_that_it_asks_limits_for(
+    quote: Hold, model: str, version: str, left_out: bool
+) -> None:
+    """Source: get_limit_per_prompt and _mark_tower_model in the models of 0.9.2 to 0.16.0."""
+    asked = {"model": model, "engine_version": version, "tensor_parallel": 8, "gpu": "h200-sxm-141gb"}
+    seen, blind = (quote(**asked, **more).rank.weight_bytes for more in ({}, {"encoder_budget_tokens": 0}))
+    assert (blind < seen) is left_out
 
 
 def test_experts_of_a_drafting_layer_keep_sixteen_bits_beside_ones_of_four(quote: Hold) -> None:

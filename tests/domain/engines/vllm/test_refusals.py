@@ -26,6 +26,18 @@ MODEL = {"model": "llama-3.1-8b-instruct", "gpu": "h100-sxm-80gb"}
             "longer",
         ),
         ({"decode_context_parallel": 3, "tensor_parallel": 4}, "/decode_context_parallel", "does not divide"),
+        (
+            {"decode_context_parallel": 2, "tensor_parallel": 4},
+            "/decode_context_parallel",
+            "every KV head on 2 ranks: tensor_parallel 4 puts Llama-3.1-8B-Instruct's 8 on 1 each",
+        ),
+        ({"decode_context_parallel": 2, "tensor_parallel": 8}, "/decode_context_parallel", "8 on 1 each"),
+        ({"decode_context_parallel": 4, "tensor_parallel": 16}, "/decode_context_parallel", "8 on 2 each"),
+        (
+            {"model": "qwen2.5-7b-instruct", "decode_context_parallel": 2, "tensor_parallel": 28},
+            "/decode_context_parallel",
+            "does not divide the 7 query heads",
+        ),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(
