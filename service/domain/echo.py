@@ -17,6 +17,7 @@ NAMES = (
     *("async_scheduling", "attention_backend", "hybrid_cache", "speculative_method", "speculative_tokens"),
     *("draft_model", "gpu_layers", "cpu_expert_layers", "cpu_tensors", "tensor_split", "parallel_slots"),
     *("max_loras", "max_lora_rank", "fully_sharded_loras", "cpu_offload_bytes"),
+    *("graph_mode", "graph_sizes", "graph_size_limit"),
     *("moe_backend", "sampler_backend", "encoder_budget_tokens", "encoder_limits"),
     *("encoder_image_pixels", "encoder_profiling", "encoder_data_parallel", "memory_bytes", "gpus_memory_bytes"),
     "memory_basis",

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from service.domain.units import MAX_EXACT_INTEGER
 
-__all__ = ["MAX_EXACT_INTEGER", "MOST_GPUS", "MOST_TOKENS", "SPANS", "Span"]
+__all__ = ["GRAPH_MODES", "MAX_EXACT_INTEGER", "MOST_GPUS", "MOST_TOKENS", "SPANS", "Span"]
 
 MOST_TOKENS = 2**31
 _MOST_BYTES = 2**50
 _MOST_SEQUENCES = 2**24
 MOST_GPUS = 2**16
+
+
+GRAPH_MODES: Final = ("none", "piecewise", "full", "full_decode_only", "full_and_piecewise")
+"""Which graphs an engine may capture."""
 
 
 class Span(NamedTuple):
@@ -54,6 +58,8 @@ SPANS: dict[str, Span] = {
     "reserve_bytes": Span(0, _MOST_BYTES),
     "kv_cache_bytes": Span(0, _MOST_BYTES),
     "cpu_offload_bytes": Span(0, _MOST_BYTES),
+    "graph_sizes": Span(1, MOST_TOKENS),
+    "graph_size_limit": Span(1, MOST_TOKENS),
     "memory_utilization": Span(0, 1, above_least=True),
     # The floor of 1 keeps every quotient finite.
     "parameters": Span(1, MAX_EXACT_INTEGER),

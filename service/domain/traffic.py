@@ -188,7 +188,7 @@ class Traffic:
     def step(self, batch: int, context: int) -> Step | None:
         """The time between two tokens of one sequence, summed over the pipeline's stages."""
         times = self.times
-        if self.question.bandwidth is None or self.peak is None:
+        if self.question.bandwidth is None or self.peak is None or self._reads_host:
             return None
         weights = cache = compute = reading = multiplying = 0.0
         tokens, written = batch * self.verified, self.other_bytes(batch, context)
@@ -208,6 +208,11 @@ class Traffic:
         step = Step(weights, cache, compute, reading, multiplying, communication, overhead, spread, late=late)
         passes = self._passes(batch, context)
         return self._as_measured(step if passes is None else step.with_passes(passes), batch)
+
+    @property
+    def _reads_host(self) -> bool:
+        """Whether steps read weights over the link to the host, whose rate nobody measured."""
+        return bool(self.question.echo.asked.get("cpu_offload_bytes"))
 
     def _passes(self, batch: int, context: int) -> Step | None:
         """A drafter's passes: a layer and a head each, the first over all tokens that the step before took."""

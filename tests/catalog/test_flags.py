@@ -35,6 +35,7 @@ SETTLED = {
         "_chunked",
         "_chunk",
     ),
+    *("_level", "_compile_mode", "_connector", "_connector_settings", "_host_cache", "_host_cache_backend", "_events"),
 }
 """Names that `service.domain.commands` settles with others."""
 

@@ -22,6 +22,7 @@ from service.api.schemas.fields import (
 )
 from service.domain.engines.plain import ENGINES
 from service.domain.errors import Fault
+from service.domain.spans import GRAPH_MODES
 
 _COMMAND = (
     "An engine's command line instead of the fields it sets; in a body also a list of words, as a container's args."
@@ -112,6 +113,14 @@ class Question(ClosedSchema):
         "Tensor parallelism divides both of their factors instead of one. Default: the engine's."
     )
     cpu_offload_bytes = _count("cpu_offload_bytes", "Weights kept in host memory, per GPU.")
+    graph_mode = _choice(
+        GRAPH_MODES,
+        "Which graphs are captured: in pieces cut at attention, of whole steps, or both. Default: the engine's.",
+    )
+    graph_sizes = _list(
+        WholeNumber(limits.SPANS["graph_sizes"]), "Tokens of each captured graph. Default: the engine's own sizes."
+    )
+    graph_size_limit = _count("graph_size_limit", "The largest captured graph, in tokens. Default: the engine's.")
     moe_backend = _name("Default: the engine's.")
     sampler_backend = _name("Default: the engine's.")
     encoder_budget_tokens = _count("encoder_budget_tokens", "Tokens of images or audio in one step.")

@@ -155,7 +155,7 @@ class Meaning:
             return flag.value if on else _opposite(flag.value)
         if flag.takes == "optional" and value is True:
             return flag.value
-        if flag.takes == "many" and isinstance(value, list) and flag.reads != "several":
+        if flag.takes == "many" and isinstance(value, list) and flag.reads not in {"several", "counts"}:
             if len(value) != 1:
                 raise MisreadError(f"needs one value, not {len(value)}")
             value = value[0]
@@ -176,7 +176,9 @@ class Meaning:
         try:
             document = READERS["keys"](value)
         except MisreadError as error:
-            if flag.why is not None and str(value).isdigit():
+            if flag.name is not None and str(value).isdigit():
+                self.one(replace(flag, reads="count", why=None, keys={}), spelling, value)
+            elif flag.why is not None and str(value).isdigit():
                 self.one(replace(flag, reads="text"), spelling, value)
             else:
                 self.found.fail(f"{spelling} {error}.")

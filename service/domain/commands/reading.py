@@ -77,6 +77,16 @@ def lower(value: Any) -> str:  # noqa: ANN401
     return text(value).casefold()
 
 
+def word(value: Any) -> str:  # noqa: ANN401
+    """A name or a number in lower case."""
+    return lower(str(value) if type(value) is int else value)
+
+
+def counts(value: Any) -> list[int]:  # noqa: ANN401
+    """Whole numbers, as a list or between commas."""
+    return [count(part) for part in (value if isinstance(value, list) else str(value).strip("[] ").split(","))]
+
+
 def flag(value: Any) -> bool:  # noqa: ANN401
     """A switch as logs and variables write it."""
     if isinstance(value, bool):
@@ -155,7 +165,9 @@ READERS: Mapping[str, Callable[[Any], Any]] = {
     "human": human,
     "number": number,
     "gib": gib,
+    "counts": counts,
     "text": text,
+    "word": word,
     "lower": lower,
     "flag": flag,
     "unless": unless,

@@ -6,6 +6,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from service.domain.commands.adapting import settle_adapters
+from service.domain.commands.connectors import settle_connectors
+from service.domain.commands.drafters import settle_drafter
+from service.domain.commands.graphs import settle_graphs
 from service.domain.commands.media import settle_media
 from service.domain.commands.placing import settle_devices
 
@@ -113,14 +116,9 @@ def _vllm(found: Understood, engine: VllmEngine, version: str | None) -> None:
     settle_media(found, engine, version)
     _chunks(found, engine, version)
     _fitted(found, engine, version)
-    draft = found.take("_draft")
-    if draft is None:
-        return
-    spelling = found.said_by.pop("_draft")
-    if found.settings.get("speculative_method") is None:
-        found.fail(f"{spelling} names a drafter: say by which method it drafts, as speculative_config's method does.")
-    else:
-        found.ignore(spelling)
+    settle_connectors(found, engine, version)
+    settle_graphs(found, engine, version)
+    settle_drafter(found, engine, version)
 
 
 def _fitted(found: Understood, engine: VllmEngine, version: str | None) -> None:

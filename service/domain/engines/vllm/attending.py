@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from service.domain.cache.recurrent import RecurrentCache
-from service.domain.engines.vllm.setting import has_latent
+from service.domain.engines.vllm.setting import has_latent, has_states
 
 if TYPE_CHECKING:
     from service.domain.engines.vllm.setting import Setting
 
 FLASHINFER = "flashinfer"
-_DATA_CENTRE_BLACKWELL = 10
+_FLASH, _TRITON = "flash_attn", "triton_attn"
+_DATA_CENTRE_BLACKWELL, _HOPPER = 10, 9
 _WITHOUT_NARROW_FLASH = frozenset({8, 12})
 """Families whose FlashAttention reads no 8-bit cache, so that FlashInfer does."""
 _WIDEST_KEYS = 256
@@ -32,6 +33,17 @@ def flashinfer_attends(setting: Setting) -> bool:
 def replays_single_tokens(setting: Setting) -> bool:
     """Whether what attends replays whole steps of one token a sequence alone: FlashInfer's own kernels."""
     return flashinfer_attends(setting) and _family(setting) != _DATA_CENTRE_BLACKWELL
+
+
+def attends_in_any_graph(setting: Setting) -> bool:
+    """Whether what attends can be part of graphs of prompts and decoding: FlashAttention 3, and Triton's kernels."""
+    backend, architecture = setting.asked.attention_backend, setting.model.architecture
+    if has_latent(architecture) or has_states(architecture):
+        return False
+    if backend is not None and backend.casefold() == _TRITON:
+        return True
+    plain = backend is None or backend.casefold() == _FLASH
+    return plain and _family(setting) == _HOPPER and _widest_keys(setting) <= _WIDEST_KEYS
 
 
 def _family(setting: Setting) -> float:

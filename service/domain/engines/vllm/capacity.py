@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.engines.vllm.adapters import slot_bytes, slots_note
 from service.domain.engines.vllm.batch import batch_of
+from service.domain.engines.vllm.offloading import check_offload
 from service.domain.engines.vllm.planning import flight_of, loaded_of, plan_of, weight_bytes
 from service.domain.engines.vllm.refusals import Refusal, check, core_of
 from service.domain.engines.vllm.reserve import Part, Reserve, corrected, reserve_of
@@ -130,6 +131,11 @@ class Held(NamedTuple):
         return back if self.rules.runtime.counts_others else max(0, back - self.memory.others_bytes)
 
     @property
+    def hosted_bytes(self) -> int:
+        """Weights of the limiting rank that stay in host memory."""
+        return self.loaded.hosted_bytes[self.rank.stage]
+
+    @property
     def unused_bytes(self) -> int:
         """What rounding to blocks, a smaller rank, or a fixed pool leaves."""
         rank, memory = self.rank, self.memory
@@ -147,6 +153,7 @@ def hold(setting: Setting, release: ReleaseRules) -> Held:
     rules = release.cores[core_of(setting, release)]
     refusals = check(setting, release, rules)
     batch, plan = batch_of(setting, rules), plan_of(setting, rules)
+    check_offload(setting, release, rules, len(plan.groups))
     flight, loaded = flight_of(setting, rules, batch), loaded_of(setting, rules)
     ranks = _ranks(setting, rules, batch, loaded, plan)
     fewest = ranks[0] if len(ranks) == 1 else min(ranks, key=lambda rank: (-rank.over_bytes, rank.blocks))
@@ -164,6 +171,7 @@ def ceiling(setting: Setting, release: ReleaseRules) -> int:
     """Requests of the context that one replica holds, alone: what a lever asks of a setting like one that was held."""
     rules = release.cores[core_of(setting, release)]
     batch, plan = batch_of(setting, rules), plan_of(setting, rules)
+    check_offload(setting, release, rules, len(plan.groups))
     flight, loaded = flight_of(setting, rules, batch), loaded_of(setting, rules)
     ranks = _ranks(setting, rules, batch, loaded, plan)
     if any(rank.over_bytes for rank in ranks):

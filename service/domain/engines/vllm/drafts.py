@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from service.domain.architecture import CacheLayers
 from service.domain.cache.recurrent import RecurrentCache
 from service.domain.engines.prediction import predicted_layers
+from service.domain.engines.versions import Release, parse
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from service.domain.engines.vllm.setting import Setting
 
 OWN_LAYERS = frozenset({"mtp", "deepseek_mtp", "qwen3_next_mtp", "qwen3_5_mtp", "ernie_mtp", "glm4_moe_mtp"})
@@ -17,6 +20,30 @@ ONE_LAYER = frozenset({"eagle", "eagle3"})
 """Methods that draft with one more decoder layer."""
 NO_LAYERS = frozenset({"ngram", "suffix", "ngram_gpu"})
 """Methods that draft without a model."""
+
+
+class DrafterName(NamedTuple):
+    """What a drafter's name holds, in lower case, the method that it tells, and since which release."""
+
+    holds: str
+    method: str
+    since: Release
+
+
+class DrafterNames(NamedTuple):
+    """The names that tell a method, in the order in which the engine looks for them."""
+
+    rows: tuple[DrafterName, ...]
+
+    def method(self, name: str, release: Release) -> str | None:
+        """The method of a drafter by its name alone; None where only its config could tell."""
+        small = name.casefold()
+        return next((row.method for row in self.rows if row.holds in small and row.since <= release), None)
+
+
+def drafter_names(rows: Sequence[Mapping[str, Any]]) -> DrafterNames:
+    """Read the catalog's rows; raises ValueError where a release is none."""
+    return DrafterNames(tuple(DrafterName(row["holds"], row["method"], parse(row["since"])) for row in rows))
 
 
 def drafted_layers(setting: Setting) -> int:

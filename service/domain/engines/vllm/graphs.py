@@ -11,15 +11,27 @@ from typing import TYPE_CHECKING
 from service.domain.cache.latent import LatentCache
 from service.domain.engines.vllm.activations import element_bytes, workspace_bytes
 from service.domain.engines.vllm.adapters import graph_kinds
-from service.domain.engines.vllm.attending import FLASHINFER, flashinfer_attends, replays_single_tokens
-from service.domain.engines.vllm.rules import Span
+from service.domain.engines.vllm.attending import (
+    FLASHINFER,
+    attends_in_any_graph,
+    flashinfer_attends,
+    replays_single_tokens,
+)
+from service.domain.engines.vllm.rules import NOTHING, Span
 from service.domain.engines.vllm.shapes import tower_of, widths_of
+from service.domain.errors import Fault, NotSupported, ValidationError, nearest
+from service.domain.spans import GRAPH_MODES
 from service.domain.units import ceil_div, whole
 
 if TYPE_CHECKING:
     from service.domain.engines.vllm.rules import GraphBytes, Rules
     from service.domain.engines.vllm.setting import Batch, Setting
 
+NO_GRAPHS, WHOLE, PIECES_AND_STEPS = "none", "full", "full_and_piecewise"
+PIECES, STEPS = "piecewise", "full_decode_only"
+_WITH_PIECES = frozenset({PIECES, PIECES_AND_STEPS, WHOLE})
+_WITH_STEPS = frozenset({STEPS, PIECES_AND_STEPS, WHOLE})
+"""Whole graphs become both kinds where attention cannot be part of them (resolve_cudagraph_mode_and_sizes)."""
 _WIDE_BYTES, _HALF_BYTES = 4, 2
 _SPLITTING = frozenset({"flash_attn", "flash_attn_mla"})
 _DATA_CENTRE_BLACKWELL = 10
@@ -30,15 +42,34 @@ def graphs_of(setting: Setting, rules: Rules, batch: Batch) -> tuple[Span, str]:
     """The estimate, and which sizes it counts."""
     rule, architecture = rules.constants.graph, setting.model.architecture
     pieces, steps = sizes_of(setting, rules, batch)
+    if not pieces and not steps:
+        return NOTHING, "no graphs are captured"
     layers = ceil_div(architecture.layers, setting.layout.pipeline)
     each = _bytes(setting, rules)
-    first = max(_first_piece(setting, rules, max(pieces)), _first_step(setting, rules, max(steps, default=0)))
     kinds = graph_kinds(setting, rules)
-    size = first + layers * ((kinds * len(pieces) - 1) * each.pieces + max(0, kinds * len(steps) - 1) * each.whole)
+    size = _first(setting, rules, pieces, steps)
+    size += layers * (max(0, kinds * len(pieces) - 1) * each.pieces + max(0, kinds * len(steps) - 1) * each.whole)
     note = f"estimate for {len(pieces)} sizes in pieces and {len(steps)} whole x {layers} layers"
     if kinds > 1:
         note += ", with adapters and without"
     return Span(whole(size * rule.low), size, whole(size * rule.high)), note
+
+
+def check_graphs(setting: Setting, batch: Batch) -> None:
+    """Refuse modes that the engine has not, sizes that contradict each other, and what follows from other kernels."""
+    asked, mode = setting.asked, setting.asked.graph_mode
+    if mode is not None and mode not in GRAPH_MODES:
+        detail = f"No graphs are captured in mode {mode[:40]!r}; these are: {', '.join(GRAPH_MODES)}."
+        raise ValidationError(Fault("/graph_mode", detail, nearest(mode, GRAPH_MODES)))
+    if asked.enforce_eager or mode == NO_GRAPHS:
+        return
+    largest = max((size for size in asked.graph_sizes or () if size <= batch.tokens), default=0)
+    if asked.graph_sizes is not None and asked.graph_size_limit not in {None, largest}:
+        detail = f"graph_size_limit is {asked.graph_size_limit}, and the largest of graph_sizes {largest}."
+        raise ValidationError(Fault("/graph_size_limit", detail))
+    if mode == WHOLE and setting.weights.name not in _PLAIN and not attends_in_any_graph(setting):
+        detail = f"Whether steps of {setting.weights.name} are still cut into pieces is not known for graph_mode full."
+        raise NotSupported(Fault("/graph_mode", detail, (PIECES_AND_STEPS, STEPS)))
 
 
 def _bytes(setting: Setting, rules: Rules) -> GraphBytes:
@@ -47,15 +78,35 @@ def _bytes(setting: Setting, rules: Rules) -> GraphBytes:
 
 
 def sizes_of(setting: Setting, rules: Rules, batch: Batch) -> tuple[list[int], list[int]]:
-    """Sizes captured in pieces, up to twice a decode step's tokens, and of whole decode steps."""
-    asked, rule = setting.asked, rules.graphs
+    """Sizes captured in pieces, up to twice a decode step's tokens, and of whole steps, by mode those of decoding."""
+    asked, mode = setting.asked, setting.asked.graph_mode or PIECES_AND_STEPS
     tokens = batch.sequences * (1 + asked.speculative_tokens)
-    large = (setting.device.capability or 0) // 1 == _DATA_CENTRE_BLACKWELL
-    most = min(2 * tokens, rule.most_on_data_centre_blackwell if large else rule.most, batch.tokens)
-    pieces = rules.constants.graph.sizes(most)
-    if asked.speculative_tokens and replays_single_tokens(setting):
+    sizes = _sizes(setting, rules, batch, tokens)
+    if mode == WHOLE and attends_in_any_graph(setting):
+        return [], sizes
+    pieces = sizes if mode in _WITH_PIECES else []
+    if mode not in _WITH_STEPS or (asked.speculative_tokens and replays_single_tokens(setting)):
         return pieces, []
-    return pieces, [size for size in pieces if size <= tokens]
+    return pieces, [size for size in sizes if size <= tokens]
+
+
+def _sizes(setting: Setting, rules: Rules, batch: Batch, tokens: int) -> list[int]:
+    """Sizes as asked, up to a size that was asked for, or the release's own for so many tokens of a decode step."""
+    asked, rule = setting.asked, rules.graphs
+    if asked.graph_sizes is not None:
+        return sorted({size for size in asked.graph_sizes if size <= batch.tokens})
+    large = (setting.device.capability or 0) // 1 == _DATA_CENTRE_BLACKWELL
+    most = min(2 * tokens, rule.most_on_data_centre_blackwell if large else rule.most)
+    return rules.constants.graph.sizes(min(asked.graph_size_limit or most, batch.tokens))
+
+
+def _first(setting: Setting, rules: Rules, pieces: list[int], steps: list[int]) -> int:
+    """The larger of the first of each kind; where no pieces are captured the first step takes what both do."""
+    step = _first_step(setting, rules, max(steps, default=0))
+    if pieces:
+        return max(_first_piece(setting, rules, max(pieces)), step)
+    beside = _bytes(setting, rules).first if flashinfer_attends(setting) else 0
+    return _first_piece(setting, rules, max(steps)) + step - beside
 
 
 def _first_piece(setting: Setting, rules: Rules, tokens: int) -> int:

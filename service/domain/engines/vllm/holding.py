@@ -11,6 +11,7 @@ from service.domain.engines.vllm.adapters import DEFAULT_RANK
 from service.domain.engines.vllm.batch import batch_of
 from service.domain.engines.vllm.capacity import hold
 from service.domain.engines.vllm.levers import levers
+from service.domain.engines.vllm.offloading import offload_warnings
 from service.domain.engines.vllm.policy import VllmEngine
 from service.domain.engines.vllm.refusals import core_of
 from service.domain.engines.vllm.setting import UNKNOWN_DEVICE, Asked, Device, Memory, Setting
@@ -130,14 +131,15 @@ class VllmHolding(Holding):
     def explain(self) -> list[str]:
         """What is taken for granted of the engine, and its arithmetic."""
         self.question.assumptions += explain.assumptions(self.held, self.setting)
-        self.question.warnings += explain.warnings(self.held)
+        self.question.warnings += [*explain.warnings(self.held), *offload_warnings(self.held, self.setting)]
         return explain.derivation(self.held, self.setting, self._weights_note())
 
     def _weights_note(self) -> str:
         """The checkpoint's own arithmetic, and what loading adds to it."""
-        note = weights_note(self.question, self.load.index)
-        added = self.held.rank.weight_bytes - self.held.rank.adapter_bytes - self.load.weight_bytes
-        return f"{note} + {added:,} B that loading adds" if added > 0 else note
+        note, hosted = weights_note(self.question, self.load.index), self.held.hosted_bytes
+        added = self.held.rank.weight_bytes - self.held.rank.adapter_bytes - self.load.weight_bytes + hosted
+        note += f" + {added:,} B that loading adds" if added > 0 else ""
+        return f"{note} - {hosted:,} B in host memory" if hosted else note
 
     def levers(self, catalog: Catalog, ceiling: int) -> list[dict[str, Any]]:
         """Narrower types, shorter contexts, and settings that leave more to the cache."""
@@ -167,11 +169,16 @@ def setting_of(question: Question) -> Setting:
         budget.pool_bytes,
         budget.correction,
     )
-    own = Asked(**{name: asked[name] for name in _OWN_NAMES if name in asked})
+    own = Asked(**{name: _kept(asked[name]) for name in _OWN_NAMES if name in asked})
     return Setting(
         *(scenario.model, scenario.weights, scenario.cache, scenario.layout, device_of(question.gpu), memory),
         *(scenario.context_tokens, scenario.limit_tokens, own, scenario.weight_bytes, scenario.parameters),
     )
+
+
+def _kept(value: Any) -> Any:  # noqa: ANN401  # as the name's type
+    """A value as part of a key."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def batch_for(question: Question) -> Batch:

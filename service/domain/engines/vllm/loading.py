@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from service.domain.architecture import ModuleKind, Place, Shard
 from service.domain.engines.prediction import drafted_bytes
 from service.domain.engines.vllm.media import idle_towers, stands_whole
+from service.domain.engines.vllm.offloading import hosted_bytes
 from service.domain.engines.vllm.shapes import TOWERS, rotary_elements
 from service.domain.parallel import stage_layers
 from service.domain.units import ceil_div, whole
@@ -25,11 +26,13 @@ _SIXTEEN_BITS = 2
 
 
 class Loaded(NamedTuple):
-    """Weight bytes of the fullest rank of each pipeline stage, and what of them the engine adds to the checkpoint."""
+    """Weight bytes on the device of each stage's fullest rank, and what of them the engine adds and moves away."""
 
     stages: tuple[int, ...]
     rotary_bytes: int
     padded_bytes: tuple[int, ...]
+    hosted_bytes: tuple[int, ...]
+    """Bytes of each stage's rank that stay in host memory."""
 
 
 def loaded(setting: Setting, rules: Rules, draft: int) -> Loaded:
@@ -38,7 +41,7 @@ def loaded(setting: Setting, rules: Rules, draft: int) -> Loaded:
     constants = rules.constants
     rotary = constants.rotary_element_bytes * rotary_elements(architecture, constants.picture_rotary_stretch)
     held, layers = rank_weights(architecture, number, layout), stage_layers(architecture.layers, layout.pipeline)
-    left_out = _towers(setting, rules)
+    left_out, hosted = _towers(setting, rules), hosted_bytes(setting, rules)
     sizes, padded = [], []
     for stage, weights in enumerate(held):
         last = stage == len(held) - 1
@@ -47,8 +50,8 @@ def loaded(setting: Setting, rules: Rules, draft: int) -> Loaded:
         drafted = drafted_bytes(architecture, number, layout.tensor) if last and draft else 0
         spread = _spread_experts(weights.expert_bytes, architecture, layout)
         padded.append(extra)
-        sizes.append(weights.bytes - spread - left_out[stage] + extra + rotary + drafted)
-    return Loaded(tuple(sizes), rotary, tuple(padded))
+        sizes.append(weights.bytes - spread - left_out[stage] - hosted[stage] + extra + rotary + drafted)
+    return Loaded(tuple(sizes), rotary, tuple(padded), hosted)
 
 
 def _padding(rules: Rules, number: WeightFormat, device: Device, *, gated: bool) -> Padding | None:

@@ -106,6 +106,7 @@ def loaded_of(setting: Setting, rules: Rules) -> Loaded:
         setting.device.capability,
         draft,
         asked_of(setting.asked),
+        setting.asked.cpu_offload_bytes,
     )
     found: Loaded = remembered(setting.model, key, lambda: loaded(setting, rules, draft))
     return found

@@ -11,6 +11,8 @@ from service.domain.engines.dated import Dated, dated, made, newest
 from service.domain.engines.plain import EngineDefaults, LengthRule
 from service.domain.engines.versions import Release, Timeline, parse
 from service.domain.engines.vllm.adapter_rules import AdapterTopic, read_adapters
+from service.domain.engines.vllm.connectors import Connectors, connectors
+from service.domain.engines.vllm.drafts import DrafterNames, drafter_names
 from service.domain.engines.vllm.media_rules import MediaTopics, TowersRule, topics_of, towers_of
 from service.domain.engines.vllm.rules import (
     AtCapability,
@@ -28,6 +30,7 @@ from service.domain.engines.vllm.rules import (
     GraphRule,
     GraphsRule,
     LinkRule,
+    OffloadRule,
     Padding,
     PagingRule,
     Rules,
@@ -64,6 +67,7 @@ class CoreTopics:
     experts: Dated[ExpertsRule]
     runtime: Dated[RuntimeRule]
     links: Dated[LinkRule]
+    offload: Dated[OffloadRule]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,8 @@ class VllmEngine:
     topics: Topics
     constants: Constants
     step: StepPolicy
+    connectors: Connectors
+    drafter_names: DrafterNames
     kept: dict[str, ReleaseRules] = field(default_factory=dict, repr=False)
 
     def release(self, text: str | None) -> ReleaseRules:
@@ -169,6 +175,8 @@ def from_facts(entry: Entry) -> VllmEngine:
             topics=_topics(facts),
             constants=_constants(facts),
             step=plain.step_policy(facts),
+            connectors=connectors(facts["connectors"]),
+            drafter_names=drafter_names(facts["drafts"]["names"]),
         )
     except (KeyError, TypeError, IndexError, ValueError) as error:
         raise CatalogFactError.at("/facts", f"The engine {entry.id} cannot be read: {error}.") from error
@@ -200,6 +208,7 @@ def _core(facts: Mapping[str, Any], core: str) -> CoreTopics:
         experts=dated(facts["experts"][core], lambda row: made(ExpertsRule, row)),
         runtime=dated(facts["runtime"][core], _runtime),
         links=dated(facts["communication"][core], lambda row: made(LinkRule, row, span=Span(*row["bytes"]))),
+        offload=dated(facts["offload"][core], lambda row: made(OffloadRule, row)),
     )
 
 
@@ -327,6 +336,7 @@ def _rules(topics: Topics, core: str, release: Release, constants: Constants) ->
         newest(topics.towers, release),
         topics.media.rule(release),
         newest(topics.compiling, release),
+        newest(own.offload, release),
         _paddings(topics.paddings, release),
         topics.adapters.of(release),
         constants,

@@ -8,7 +8,9 @@ from service.domain.cache.indexer import IndexerCache
 from service.domain.cache.latent import LatentCache
 from service.domain.engines.prediction import predicted_layers
 from service.domain.engines.vllm.adapters import check_adapters
+from service.domain.engines.vllm.batch import batch_of
 from service.domain.engines.vllm.drafts import NO_LAYERS, ONE_LAYER, OWN_LAYERS
+from service.domain.engines.vllm.graphs import check_graphs
 from service.domain.engines.vllm.media_checks import check_media
 from service.domain.engines.vllm.rules import kernel_name
 from service.domain.engines.vllm.setting import has_latent, has_states
@@ -53,8 +55,10 @@ def check(setting: Setting, release: ReleaseRules, rules: Rules) -> tuple[Refusa
         _check_kernel(setting.asked.moe_backend, rules)
     _check_block(setting, rules)
     _check_caches(setting)
+    _check_groups(setting, rules)
     _check_cache_type(setting, release, rules)
     _check_draft(setting, rules)
+    check_graphs(setting, batch_of(setting, rules))
     _check_sampler(setting, rules)
     _check_ranks(setting)
     check_media(setting, rules)
@@ -99,6 +103,17 @@ def _check_caches(setting: Setting) -> None:
     if any(isinstance(spec, LatentCache | IndexerCache) and spec.tokens_per_row > 1 for spec in specs):
         detail = f"How vLLM pages the compressed attention of {setting.model.name} is not described yet."
         raise NotSupported(Fault("/engine", detail, ("none",)))
+
+
+def _check_groups(setting: Setting, rules: Rules) -> None:
+    """States and caches of tokens have no form in common, so that they need groups of their own."""
+    architecture = setting.model.architecture
+    kinds = {owners.spec.kind for owners in architecture.caches}
+    if setting.asked.hybrid_cache is False and rules.paging.states and has_states(architecture) and len(kinds) > 1:
+        detail = (
+            f"{setting.model.name} has states beside caches of tokens: vLLM does not start it without groups of both."
+        )
+        raise ValidationError(Fault("/hybrid_cache", detail))
 
 
 def _check_cache_type(setting: Setting, release: ReleaseRules, rules: Rules) -> None:

@@ -72,6 +72,7 @@ def reserve_of(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last
         setting.cache.name,
         asked.enforce_eager, asked.speculative_tokens, asked.sampler_backend, asked.attention_backend,
         asked.moe_backend, asked_of(asked), asked.max_loras, asked.max_lora_rank,
+        asked.graph_mode, asked.graph_sizes, asked.graph_size_limit,
     )  # fmt: skip
     found: Reserve = remembered(setting.model, key, lambda: _reserve(setting, rules, batch, stage=stage, last=last))
     return found
@@ -240,7 +241,8 @@ def _graphs(setting: Setting, rules: Rules, batch: Batch) -> Part:
     estimated = rules.runner.estimates_graphs or not second_runner(setting, rules)
     if setting.asked.enforce_eager or not rules.graphs.subtracted or not estimated:
         return Part("graphs", NOTHING, "")
-    return Part("graphs", *graphs_of(setting, rules, batch))
+    span, note = graphs_of(setting, rules, batch)
+    return Part("graphs", span, note)
 
 
 def _communication(setting: Setting, rules: Rules) -> Part:

@@ -258,11 +258,29 @@ class GraphBytes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GraphsRule:
-    """Whether graphs are subtracted, and the largest captured size; data-centre Blackwell's may be larger."""
+    """Whether graphs are subtracted, and the largest captured size; data-centre Blackwell's may be larger.
+
+    Steps that are not compiled have whole graphs alone where those are `kept_without_pieces`, else none.
+    """
 
     subtracted: bool
     most: int
     most_on_data_centre_blackwell: int
+    kept_without_pieces: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OffloadRule:
+    """What a release does with weights that stay in host memory.
+
+    `views`: the device reads them there, and copies no layer. `one_group`: it does not start with several groups of
+    caches. `second_runner`: the second model runner does it too. `towers`: encoders are moved as layers are.
+    """
+
+    views: bool
+    one_group: bool = False
+    second_runner: bool = True
+    towers: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,6 +388,7 @@ class Rules:
     towers: TowersRule
     media: MediaRule
     copies_tables: bool
+    offload: OffloadRule
     paddings: tuple[Padding, ...]
     adapters: AdapterRules
     constants: Constants

@@ -65,6 +65,10 @@ class Asked(NamedTuple):
     max_loras: int | None = None
     max_lora_rank: int | None = None
     fully_sharded_loras: bool = False
+    cpu_offload_bytes: int = 0
+    graph_mode: str | None = None
+    graph_sizes: tuple[int, ...] | None = None
+    graph_size_limit: int | None = None
 
 
 class Memory(NamedTuple):
