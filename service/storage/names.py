@@ -7,7 +7,6 @@ import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from heapq import nsmallest
 from itertools import chain
 from typing import Any, Final, TypeAlias
 
@@ -154,8 +153,9 @@ class NearestNames:
             left -= len(parts[-1])
         hits = Counter(chain.from_iterable(parts))
         # Of as many in common the shortest names: those are the most alike.
-        nearest = nsmallest(_NAMES_COMPARED, hits.items(), key=lambda hit: (-hit[1], len(self._names[hit[0]])))
-        return [self._names[number] for number, _ in nearest]
+        most = sorted(hits.values(), reverse=True)[:_NAMES_COMPARED]
+        near = [(-count, len(self._names[number]), number) for number, count in hits.items() if count >= most[-1]]
+        return [self._names[number] for _, _, number in sorted(near)[:_NAMES_COMPARED]]
 
 
 def _ids(value: _Meaning | None) -> tuple[str, ...]:
