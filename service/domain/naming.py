@@ -86,7 +86,7 @@ def _table() -> Iterator[Ending]:
     yield Ending("int4", "gptq", remark="a 4-bit integer checkpoint is taken as GPTQ in groups of 128")
     yield Ending("unsloth-bnb-4bit", "nf4", remark="the layers that unsloth keeps in 16 bits are not in the name")
     yield from (
-        Ending(text, remark="a GGUF repository holds files of several types: give weight_dtype for one of them")
+        Ending(text, remark="a GGUF repository holds files of several types, of which weight_dtype is one")
         for text in ("gguf", "i1-gguf", "imatrix-gguf")
     )
     yield Ending("qat-q4-0-unquantized", remark="trained for 4 bits and stored in the base's own type")

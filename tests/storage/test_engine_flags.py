@@ -60,7 +60,7 @@ def test_flags_of_another_kind_are_a_problem(folder: CatalogFolder) -> None:
 @pytest.mark.parametrize(
     "old, new, pointer",
     [
-        ("reads: count", "reads: counts", "/flags/sets/0/reads"),
+        ("reads: count", "reads: numbers", "/flags/sets/0/reads"),
         ("evidence:", "evidences:", "/flags"),
         ("--host,", "--port,", "/flags/ignored/value"),
     ],

@@ -44,7 +44,7 @@ def _check_caches(setting: Setting, rules: Rules) -> None:
     odd = [spec.kind for spec in specs if spec.kind in unknown]
     if compressed or odd:
         what = "compressed attention" if compressed else f"{odd[0]} cache"
-        detail = f"How llama.cpp keeps the {what} of {setting.scenario.model.name} is not described yet."
+        detail = f"How this build of llama.cpp keeps the {what} of {setting.scenario.model.name} is not described yet."
         raise NotSupported(Fault("/engine", detail, ("none",)))
     if all(spec.kind is CacheKind.RECURRENT for spec in specs):
         detail = f"llama.cpp counts cells of attention, and no layer of {setting.scenario.model.name} attends."

@@ -211,7 +211,12 @@ class RanksHolding(Holding):
         """How the cache's bytes become tokens, one step a line."""
 
     def _weights_note(self) -> str:
-        return weights_note(self.question, self.load.index)
+        """The checkpoint's own arithmetic, and what loading adds to it or leaves on the host."""
+        note, loads = weights_note(self.question, self.load.index), self.setting.loads()
+        added = self.load.weight_bytes - loads[0].weight_bytes if len(loads) == 1 else 0
+        if not added:
+            return note
+        return f"{note} + {added:,} B that loading adds" if added > 0 else f"{note} - {-added:,} B left on the host"
 
     def levers(self, catalog: Catalog, ceiling: int) -> list[dict[str, Any]]:
         """Every change that raises the ceiling of the whole deployment, the most first."""

@@ -31,9 +31,8 @@ def _check_caches(setting: Setting, rules: Rules) -> None:
     model = setting.scenario.model
     specs = [owners.spec for owners in model.architecture.caches]
     unknown = _NEVER if model.architecture.model_type in rules.states.families else _UNDESCRIBED.keys()
-    found = [_UNDESCRIBED[spec.kind] for spec in specs if spec.kind in unknown]
-    if any(isinstance(spec, LatentCache | IndexerCache) and spec.tokens_per_row > 1 for spec in specs):
-        found.append("compressed attention")
+    compressed = any(isinstance(spec, LatentCache | IndexerCache) and spec.tokens_per_row > 1 for spec in specs)
+    found = ["compressed attention"] * compressed + [_UNDESCRIBED[spec.kind] for spec in specs if spec.kind in unknown]
     if found:
         detail = f"How TensorRT-LLM keeps the {found[0]} of {model.name} is not described yet."
         raise NotSupported(Fault("/engine", detail, ("none",)))

@@ -233,7 +233,8 @@ def test_more_slots_or_a_larger_rank_never_give_more_cache(
 
     def cache(**adapters: int) -> int:
         answer = fit(resolve({**asked, **adapters}, SHELF), SHELF)
-        return next(part["bytes"] for part in answer["ledger"]["parts"] if part["name"] == "kv_cache")
+        pool: int = next(part["bytes"] for part in answer["ledger"]["parts"] if part["name"] == "kv_cache")
+        return pool
 
     fewest = cache(max_loras=slots + more, max_lora_rank=high)
     assert fewest <= cache(max_loras=slots, max_lora_rank=high) <= cache(max_loras=slots, max_lora_rank=low) <= cache()

@@ -142,8 +142,8 @@ def test_one_encoder_of_two_is_left_out_alone(quote: Hold, shelf: Shelf) -> None
 
 
 def test_an_encoder_that_stands_whole_is_held_on_every_rank(quote: Hold, shelf: Shelf) -> None:
-    asked = {"model": "qwen3-vl-235b-a22b-instruct", "gpu": "h200-sxm-141gb", "engine_version": "0.20.0"}
-    asked |= {"max_batched_tokens": 2048, "max_sequences_limit": 8}
+    asked: dict[str, Any] = {"model": "qwen3-vl-235b-a22b-instruct", "gpu": "h200-sxm-141gb"}
+    asked |= {"engine_version": "0.20.0", "max_batched_tokens": 2048, "max_sequences_limit": 8}
     modules = shelf.model("qwen3-vl-235b-a22b-instruct").architecture.modules
     towers = (m for m in modules if m.kind is ModuleKind.VISION and m.shard is not Shard.REPLICATED)
     divided = sum(m.elements * m.count for m in towers)
@@ -213,7 +213,10 @@ LIMITS = st.fixed_dictionaries({"image": COUNTS, "video": COUNTS, "audio": COUNT
 @settings(max_examples=60, deadline=None)
 @given(start=STARTS, counts=LIMITS)
 def test_a_smaller_limit_never_takes_more_memory(quote: Hold, start: dict[str, Any], counts: dict[str, int]) -> None:
-    """Nothing is compiled here: a model that is told of no pictures embeds words in what is, at a price of its own."""
+    """None is dropped: without pictures several films may be profiled, which together are larger than one picture was.
+
+    Nothing is compiled either: a model that is told of no pictures embeds words in what is, at a price of its own.
+    """
 
     def room(**limits: int) -> int:
         entries = [f"{name}={most}" for name, most in limits.items()]
@@ -222,7 +225,7 @@ def test_a_smaller_limit_never_takes_more_memory(quote: Hold, start: dict[str, A
 
     held = room(**counts)
     assert room() <= held
-    assert all(room(**{**counts, name: most // 2}) >= held for name, most in counts.items())
+    assert all(room(**{**counts, name: max(most // 2, min(most, 1))}) >= held for name, most in counts.items())
 
 
 def test_every_family_of_the_catalog_with_an_encoder_is_read(engine: VllmEngine, shelf: Shelf) -> None:
