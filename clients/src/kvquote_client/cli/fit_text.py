@@ -38,7 +38,7 @@ def lines(answer: FitAnswer, screen: Screen, *, why: bool = False) -> list[str]:
         verdict(answer, screen),
         *_shortage(answer),
         "",
-        *ledger.drawn(answer.ledger, screen),
+        *ledger.drawn(answer.ledger, screen, screen.text(_fullest(answer))),
         "",
         *_facts(answer),
         *_learned(answer.calibration, screen),
@@ -65,6 +65,16 @@ def _devices(answer: Quoted) -> str:
         return f"{said(answer.gpu.count)} × {said(answer.gpu.name)}"
     listed = (answer.question or {}).get("gpus_memory_bytes")
     return " + ".join(map(size, listed)) if isinstance(listed, list) else f"{size(_memory(answer))} a GPU"
+
+
+def _fullest(answer: FitAnswer) -> str:
+    """The one of several GPUs that the ledger is of; empty where there is one."""
+    count = (answer.question or {}).get("gpu_count") or 1
+    if count == 1:
+        return ""
+    index, cards = answer.rank.index or 0, answer.gpus or ()
+    kind = f", {cards[index].name}" if index < len(cards) and len({card.name for card in cards}) > 1 else ""
+    return f"the GPU that fills first, number {index + 1} of a replica{kind}"
 
 
 def understood(answer: Quoted, screen: Screen) -> list[str]:

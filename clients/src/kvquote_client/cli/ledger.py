@@ -23,8 +23,8 @@ _LOOKS: Final = {
 _OTHER_LOOK: Final = ("▚", 36)
 
 
-def drawn(ledger: Ledger, screen: Screen) -> list[str]:
-    """The bar and a line for each part of it that takes something."""
+def drawn(ledger: Ledger, screen: Screen, device: str = "") -> list[str]:
+    """The bar and a line for each part of it that takes something; `device` is whose memory it is among several."""
     parts = [part for part in ledger.parts if part.bytes]
     total = sum(part.bytes for part in parts)
     names = max((len(screen.text(part.name)) for part in parts), default=0)
@@ -34,7 +34,7 @@ def drawn(ledger: Ledger, screen: Screen) -> list[str]:
         mark = screen.painted(screen.text(glyph), colour)
         name = screen.text(part.name).ljust(names)
         lines.append(f"{mark} {name}  {size(part.bytes):>11}  {share(part.bytes, total):>7}")
-    lines.append(f"  {'together'.ljust(names)}  {size(total):>11}  {_against(ledger)}")
+    lines.append(f"  {'together'.ljust(names)}  {size(total):>11}  {_against(ledger)}{device and f' on {device}'}")
     return lines
 
 
