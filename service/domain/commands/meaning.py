@@ -51,6 +51,12 @@ class Understood:
     """What is refused unless a name is given, which `settle` finds out."""
     fitted: str = ""
     """The flag that leaves the longest sequence to what memory holds; empty where none does."""
+    beside: Mapping[str, Any] = field(default_factory=dict)
+    """Names that are given beside the flags, which what flags say together depends on too."""
+
+    def known(self, name: str, default: Any = None) -> Any:  # noqa: ANN401  # as the name's type
+        """What a flag says of a name, else what is given beside the flags."""
+        return self.settings.get(name, self.beside.get(name, default))
 
     def put(self, name: str, value: object, spelling: str) -> None:
         """Set a name; two flags that set it differently contradict each other."""
