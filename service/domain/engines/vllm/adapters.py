@@ -31,7 +31,7 @@ _SWITCH_BYTES, _TABLE_MULTIPLE = 4, 64
 _ADAPTED = frozenset({ModuleKind.ATTENTION, ModuleKind.MLP})
 _ROUTED = frozenset({ModuleKind.ROUTER, ModuleKind.EXPERT})
 _WIDE = frozenset({"bf16", "fp16"})
-_EXPERTS_RUN_BY = frozenset({None, "triton"})
+_EXPERTS_RUN_BY = frozenset({None, "auto", "triton"})
 _GROUPS = {"q_proj": "qkv", "k_proj": "qkv", "v_proj": "qkv", "gate_proj": "gate_up", "up_proj": "gate_up"}
 _GATED = frozenset({ModuleKind.MLP, ModuleKind.EXPERT})
 _ALONE = frozenset({"o_proj", "down_proj"})
@@ -111,7 +111,8 @@ def _check_rank(setting: Setting, release: str, layout: SlotLayout) -> None:
     rank, tensor = rank_of(setting), setting.layout.tensor
     if rank not in layout.ranks:
         ranks = ", ".join(map(str, layout.ranks))
-        detail = f"vLLM {release} takes no adapters of rank {rank}, only {ranks}: give the next larger one."
+        larger = ": give the next larger one" if rank < max(layout.ranks) else ""
+        detail = f"vLLM {release} takes no adapters of rank {rank}, only {ranks}{larger}."
         raise ValidationError(Fault("/max_lora_rank", detail, nearest(str(rank), ranks.split(", "))))
     if setting.asked.fully_sharded_loras and rank % tensor:
         detail = f"Rank {rank} cannot be divided over tensor_parallel {tensor}, as fully_sharded_loras asks."

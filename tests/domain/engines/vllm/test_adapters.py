@@ -171,6 +171,11 @@ def test_a_lever_says_what_fewer_slots_give(ask_fit: Ask) -> None:
     assert ask_fit(**{**asked, "max_loras": 4}, max_lora_rank=64)["max_sequences"] == lever["max_sequences"]
 
 
+def test_the_kernels_that_the_engine_chooses_can_be_asked_for_by_name(quote: Hold) -> None:
+    asked = {**H100, "model": "qwen3-30b-a3b", "max_loras": 1}
+    assert quote(**asked, moe_backend="auto").rank == quote(**asked).rank
+
+
 @pytest.mark.parametrize(
     "asked, pointer, words",
     [
@@ -179,7 +184,8 @@ def test_a_lever_says_what_fewer_slots_give(ask_fit: Ask) -> None:
         ({"fully_sharded_loras": True}, "/fully_sharded_loras", "give max_loras too"),
         ({"max_loras": 1, "max_lora_rank": 0}, "/max_lora_rank", "takes no adapters of rank 0"),
         ({"max_loras": 0}, "/max_loras", "at least one slot"),
-        ({"max_loras": 1, "max_lora_rank": 24}, "/max_lora_rank", "takes no adapters of rank 24"),
+        ({"max_loras": 1, "max_lora_rank": 24}, "/max_lora_rank", "256, 320, 512: give the next larger one."),
+        ({"max_loras": 1, "max_lora_rank": 513}, "/max_lora_rank", "256, 320, 512."),
         ({"max_loras": 1, "max_lora_rank": 1, "engine_version": "0.11.0"}, "/max_lora_rank", "rank 1,"),
         ({"max_loras": 1, "weight_dtype": "fp32"}, "/max_loras", "computed in 16 bits"),
         ({"max_loras": 1, "model": "bloom-560m", "context_tokens": 1024}, "/max_loras", "does not support adapters"),
