@@ -187,7 +187,10 @@ def test_a_budget_is_the_way_out(quote: Hold) -> None:
     assert tokens(quote, **asked, encoder_budget_tokens=4096) == 4096
 
 
-@pytest.mark.parametrize("entry", ["image", "image=-1", "image=2@512", "Image=1", "image=2@x", "image=1e3"])
+@pytest.mark.parametrize(
+    "entry",
+    ["image", "image=-1", "image=2@512", "Image=1", "image=2@x", "image=1e3", "image=1@0x9", "image=1@9x0", "video=2"],
+)
 def test_a_limit_that_is_none_is_refused(quote: Hold, entry: str) -> None:
     with pytest.raises(ValidationError) as refused:
         quote(**QWEN25, encoder_limits=["video=1", entry])
