@@ -52,8 +52,8 @@ def _level(found: Understood, level: int, spelling: str) -> None:
         found.put("enforce_eager", value=True, spelling=spelling)
     elif found.known("tensor_parallel", 1) > 1:
         found.refuse(
-            f"{spelling} 1 fuses no all-reduce, whose buffers are not told apart: leave it out, or give cudagraph_mode"
-            " PIECEWISE to --compilation-config."
+            f"{spelling} 1 fuses no all-reduce, whose buffers are not told apart: leave it out, with cudagraph_mode"
+            " PIECEWISE in --compilation-config for the graphs that it captures."
         )
     else:
         found.put("graph_mode", "piecewise", spelling)

@@ -124,7 +124,7 @@ def _not_started(release: ReleaseRules, rules: Rules, groups: int) -> str | None
 
 def _unknown(setting: Setting, release: ReleaseRules, rules: Rules) -> str | None:
     """Why what this release leaves in host memory is not known; None where it is."""
-    why = _unknown_modules(setting) or _unknown_device(setting) or _unknown_weights(setting)
+    why = _unknown_format(setting) or _unknown_modules(setting) or _unknown_device(setting) or _unknown_beside(setting)
     if why or rules.offload.views:
         return why or _unknown_towers(setting, rules)
     return (
@@ -133,12 +133,16 @@ def _unknown(setting: Setting, release: ReleaseRules, rules: Rules) -> str | Non
     )
 
 
-def _unknown_weights(setting: Setting) -> str | None:
+def _unknown_format(setting: Setting) -> str | None:
     if setting.weights.name not in _SIXTEEN_BITS:
         return (
             f"Kernels for {setting.weights.name} make new weights of what was loaded, on the device or not by release:"
             " only 16-bit weights are quoted with some in host memory."
         )
+    return None
+
+
+def _unknown_beside(setting: Setting) -> str | None:
     if setting.weight_bytes is not None or setting.parameters is not None:
         return "How large single parameters are is not known of weight_bytes and parameters: leave them out."
     if setting.asked.max_loras:

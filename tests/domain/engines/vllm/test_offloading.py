@@ -91,6 +91,7 @@ def test_the_second_runner_moved_nothing_at_first(quote: Hold, version: str) -> 
         ({"gpu": "t4"}, "give an engine_version from 0.10 on"),
         ({"weight_dtype": "fp32"}, "only 16-bit weights"),
         ({"model": "deepseek-v2-lite", "parameters": 1e9}, "In which order"),
+        ({"model": "qwen3-30b-a3b", "gpu": "b200-sxm-180gb", "weight_dtype": "fp8"}, "only 16-bit weights"),
         ({"gpu": "mi300x", "max_loras": 1}, "only NVIDIA's own memory"),
     ],
 )
