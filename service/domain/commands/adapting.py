@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,19 +18,23 @@ _UNMODELLED: Mapping[str, str] = {
     "_lora_towers": "slots in encoders",
     "_lora_graphs": "graphs for several numbers of adapters",
 }
-_DEFAULT_SLOTS, _DEFAULT_RANK = 1, 16
+_NAMED: Final = (("max_loras", "_loras", 1), ("max_lora_rank", "_lora_rank", 16))
+"""Names of a question with the flags that set them and the engine's defaults."""
 _SIZES = ("_loras", "_lora_rank", "_host_loras", "_lora_sharded")
 _SPOKEN = ("_adapters", *_SIZES, "_lora_files", *_UNMODELLED)
 """Every name that a flag of adapters sets here, in the order in which they are listed."""
 
 
 def settle_adapters(found: Understood, engine: ServingEngine) -> None:
-    """Slots are kept only where adapters are enabled; what else is said of them does not matter then."""
+    """Slots are kept only where adapters are enabled, by a flag or by `max_loras` beside them.
+
+    What else is said of them does not matter then.
+    """
     enabled, files = found.take("_adapters"), found.take("_lora_files")
     said = {name: found.said_by.pop(name) for name in _SPOKEN if name in found.said_by}
     sizes = {name: found.take(name) for name in _SIZES}
     others = {name: found.take(name) for name in _UNMODELLED}
-    if not enabled:
+    if not enabled and not found.known("max_loras"):
         if files is not None:
             found.fail(
                 f"{said['_lora_files']} loads adapters, for which the engine does not start without --enable-lora."
@@ -47,14 +51,17 @@ def settle_adapters(found: Understood, engine: ServingEngine) -> None:
 
 def _slots(found: Understood, engine: ServingEngine, said: Mapping[str, str], sizes: Mapping[str, int | None]) -> None:
     """Put the slots of an engine that has them, and list what does not change them."""
-    enabling = said["_adapters"]
+    enabling = said.get("_adapters", "")
     if "max_loras" not in engine.takes:
         found.refuse(f"{enabling} keeps room for adapters, which is not modelled for {engine.name} yet.")
         return
-    asked, rank, host = sizes["_loras"], sizes["_lora_rank"], sizes["_host_loras"]
-    count = _DEFAULT_SLOTS if asked is None else asked
-    found.put("max_loras", count, said.get("_loras", enabling))
-    found.put("max_lora_rank", _DEFAULT_RANK if rank is None else rank, said.get("_lora_rank", enabling))
+    for name, own, default in _NAMED:
+        # What a field says stands unless a flag of its own says it too: then the two have to agree.
+        if own in said or (enabling and name not in found.beside):
+            found.put(name, default if sizes[own] is None else sizes[own], said.get(own, enabling))
+    if enabling and all(name in found.beside for name, _, _ in _NAMED):
+        found.ignore(enabling)
+    host, count = sizes["_host_loras"], found.known("max_loras")
     if host is not None and host < count:
         found.fail(f"{said['_host_loras']} {host} is below the {count} adapters of a batch, which the host holds too.")
     _sharded(found, engine, said, sharded=bool(sizes["_lora_sharded"]))
@@ -68,7 +75,7 @@ def _sharded(found: Understood, engine: ServingEngine, said: Mapping[str, str], 
     spelling = said.get("_lora_sharded")
     if spelling is None:
         return
-    if not sharded or found.settings.get("tensor_parallel", 1) == 1:
+    if not sharded or found.known("tensor_parallel", 1) == 1:
         found.ignore(spelling)
     elif "fully_sharded_loras" in engine.takes:
         found.put("fully_sharded_loras", value=True, spelling=spelling)

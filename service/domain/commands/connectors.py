@@ -23,7 +23,7 @@ def settle_connectors(found: Understood, engine: VllmEngine, version: str | None
     spellings: dict[str, str] = {key: found.said_by.pop(key) for key in _OWN if key in found.said_by}
     found.take("_events")
     rule = engine.connectors.rule(release.release)
-    asked = found.settings.get("hybrid_cache")
+    asked = found.known("hybrid_cache")
     if name is not None and size:
         found.refuse(
             f"{spellings['_host_cache']} replaces the connector of --kv-transfer-config: leave one of them out."
@@ -55,7 +55,7 @@ def _host_cache(
     if name is None:
         found.refuse(f"No backend of caches on the host is known as {backend[:40]!r}: native and lmcache are.")
         return
-    asked = found.settings.get("hybrid_cache")
+    asked = found.known("hybrid_cache")
     verdict = engine.connectors.beside(name, {}, release.release, asked=asked, late=True)
     _say(found, verdict, f"{spelling} ({name})", release.name, spelling)
 

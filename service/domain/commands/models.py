@@ -21,7 +21,7 @@ _SHOWN = 120
 _HUB_FOLDER = re.compile(r"models--([\w.-]+?)--([\w.-]+)", re.ASCII)
 _SHARD = re.compile(r"[-.]\d{5}-of-\d{5}$", re.ASCII)
 # What stands before the type of files whose types are mixed for each model anew.
-_MIXED = re.compile(r"[-._]UD(?=[-._]I?Q\d)", re.ASCII | re.IGNORECASE)
+_MIXED = re.compile(r"[-._]UD(?=[-._](?:I|T)?Q\d)", re.ASCII | re.IGNORECASE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,20}://", re.ASCII)
 _OF_HUB = frozenset({"hf", "huggingface"})
 
