@@ -24,7 +24,8 @@ from service.domain.spans import GRAPH_MODES
 from service.domain.units import ceil_div, whole
 
 if TYPE_CHECKING:
-    from service.domain.engines.vllm.rules import GraphBytes, Rules
+    from service.domain.engines.vllm.graph_rules import GraphBytes
+    from service.domain.engines.vllm.rules import Rules
     from service.domain.engines.vllm.setting import Batch, Setting
 
 NO_GRAPHS, WHOLE, PIECES_AND_STEPS = "none", "full", "full_and_piecewise"

@@ -13,6 +13,7 @@ from service.domain.engines.versions import Release, Timeline, parse
 from service.domain.engines.vllm.adapter_rules import AdapterTopic, read_adapters
 from service.domain.engines.vllm.connectors import Connectors, connectors
 from service.domain.engines.vllm.drafts import DrafterNames, drafter_names
+from service.domain.engines.vllm.graph_rules import GraphsRule, read_graph
 from service.domain.engines.vllm.media_rules import MediaTopics, TowersRule, topics_of, towers_of
 from service.domain.engines.vllm.rules import (
     AtCapability,
@@ -26,9 +27,6 @@ from service.domain.engines.vllm.rules import (
     EngineRule,
     ExpertKernel,
     ExpertsRule,
-    GraphBytes,
-    GraphRule,
-    GraphsRule,
     LinkRule,
     OffloadRule,
     Padding,
@@ -249,7 +247,7 @@ def _constants(facts: Mapping[str, Any]) -> Constants:
         penalty_element_bytes=facts["penalties"]["element_bytes"],
         pipeline=Span(*facts["pipeline"]["bytes"]),
         link_from=float(facts["links"]["bytes_per_second"]),
-        graph=_graph(facts["graph"]),
+        graph=read_graph(facts["graph"]),
         encoder=made(EncoderRule, facts["encoder"]),
         rotary_element_bytes=weights["rotary_element_bytes"],
         picture_rotary_stretch=weights["picture_rotary_stretch"],
@@ -279,24 +277,6 @@ def _kernel(row: Mapping[str, Any]) -> ExpertKernel:
 
 def _cache_type(row: Mapping[str, Any]) -> CacheType:
     return CacheType(row["since"], parse(row["since"]), row.get("scale_bytes", 0))
-
-
-def _graph(facts: Mapping[str, Any]) -> GraphRule:
-    sizes, splits = facts["sizes"], facts["splits"]
-    return GraphRule(
-        dense=GraphBytes(**facts["dense"]),
-        experts=GraphBytes(**facts["experts"]),
-        by_expert_format={name: GraphBytes(**row) for name, row in facts["by_expert_format"].items()},
-        splits=splits["most"],
-        splits_capability=float(splits["capability"]),
-        splits_most=splits["size"],
-        low=facts["low"],
-        high=facts["high"],
-        first=tuple(sizes["first"]),
-        step=sizes["step"],
-        wide_from=sizes["from"],
-        wide_step=sizes["wide_step"],
-    )
 
 
 def _by_capability(rows: Sequence[Mapping[str, Any]], name: str) -> tuple[AtCapability, ...]:
