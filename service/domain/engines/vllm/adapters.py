@@ -14,7 +14,7 @@ from service.domain.architecture import ModuleKind, Place, Shard
 from service.domain.engines.vllm.rules import kernel_name
 from service.domain.errors import Fault, NotSupported, ValidationError, nearest
 from service.domain.memo import remembered
-from service.domain.units import ceil_div
+from service.domain.units import ceil_div, up
 from service.domain.weights import stage_shapes
 
 if TYPE_CHECKING:
@@ -240,16 +240,12 @@ def _output_bytes(setting: Setting, family: AdaptedFamily, layout: SlotLayout) -
     """Factors for logits of the whole vocabulary, the order of words over ranks, and a longer output matrix."""
     architecture, slots, tensor = setting.model.architecture, setting.asked.max_loras or 0, setting.layout.tensor
     hidden, words = architecture.hidden_size, architecture.vocabulary_size
-    rows = _up(words + family.longer * layout.added_words, layout.head_multiple)
+    rows = up(words + family.longer * layout.added_words, layout.head_multiple)
     size = slots * rank_of(setting) * (hidden + rows) * _ELEMENT_BYTES + _added(setting, layout)
-    plain = _up(words, _TABLE_MULTIPLE)
-    held = _up(words, layout.head_multiple) + layout.added_words if family.longer else plain
+    plain = up(words, _TABLE_MULTIPLE)
+    held = up(words, layout.head_multiple) + layout.added_words if family.longer else plain
     if tensor > 1:
         size += _INDEX_BYTES * held
     if not architecture.tied:
         size += (held - plain) * hidden * _ELEMENT_BYTES // tensor
     return size
-
-
-def _up(size: int, multiple: int) -> int:
-    return ceil_div(size, multiple) * multiple
