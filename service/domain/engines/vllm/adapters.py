@@ -11,7 +11,9 @@ import re
 from typing import TYPE_CHECKING
 
 from service.domain.architecture import ModuleKind, Place, Shard
+from service.domain.engines.plain import SIXTEEN_BIT_TYPES
 from service.domain.engines.vllm.rules import kernel_name
+from service.domain.engines.vllm.shapes import FUSED
 from service.domain.errors import Fault, NotSupported, ValidationError, nearest
 from service.domain.memo import remembered
 from service.domain.units import ceil_div, up
@@ -30,9 +32,7 @@ _ELEMENT_BYTES, _INDEX_BYTES, _BUFFER_BYTES = 2, 8, 4
 _SWITCH_BYTES, _TABLE_MULTIPLE = 4, 64
 _ADAPTED = frozenset({ModuleKind.ATTENTION, ModuleKind.MLP})
 _ROUTED = frozenset({ModuleKind.ROUTER, ModuleKind.EXPERT})
-_WIDE = frozenset({"bf16", "fp16"})
 _EXPERTS_RUN_BY = frozenset({None, "triton"})
-_GROUPS = {"q_proj": "qkv", "k_proj": "qkv", "v_proj": "qkv", "gate_proj": "gate_up", "up_proj": "gate_up"}
 _GATED = frozenset({ModuleKind.MLP, ModuleKind.EXPERT})
 _ALONE = frozenset({"o_proj", "down_proj"})
 _GGUF = re.compile(r"i?q\d", re.ASCII)
@@ -137,7 +137,7 @@ def _check_experts(setting: Setting) -> None:
     if setting.layout.data > 1:
         detail = "Slots of adapters for experts of several replicas are not described yet."
         faults.append(Fault("/data_parallel", detail))
-    if setting.weights.name not in _WIDE:
+    if setting.weights.name not in SIXTEEN_BIT_TYPES:
         detail = f"Slots of adapters for experts in {setting.weights.name} are not described yet."
         faults.append(Fault("/max_loras", detail))
     if named not in _EXPERTS_RUN_BY:
@@ -172,7 +172,7 @@ def _strange(setting: Setting, family: AdaptedFamily) -> list[str]:
     """Matrices of the layers of which nobody said whether they have slots."""
     modules = (m for m in setting.model.architecture.modules if m.place is Place.LAYERS and m.columns > 1)
     held = (m for m in modules if m.kind is not ModuleKind.PREDICTION and not (family.experts and m.kind in _ROUTED))
-    return sorted({m.name for m in held if m.kind not in _ADAPTED or m.name not in {*_GROUPS, *_ALONE}})
+    return sorted({m.name for m in held if m.kind not in _ADAPTED or m.name not in {*FUSED, *_ALONE}})
 
 
 def _stages(setting: Setting, family: AdaptedFamily, layout: SlotLayout) -> tuple[int, ...]:
@@ -206,7 +206,7 @@ def _factors(part: Part, family: AdaptedFamily, rank: int, share: int) -> int:
         return rank * part.columns + ceil_div(part.rows, share) * rank
     if shard is Shard.REPLICATED:
         return rank * (part.columns + part.rows)
-    shared = _GROUPS.get(name) in family.joined and name not in _LEADING
+    shared = FUSED.get(name) in family.joined and name not in _LEADING
     return (0 if shared else rank // share * part.columns) + part.rows * rank
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from service.domain.cache.latent import LatentCache
+from service.domain.engines.plain import PLAIN_TYPES
 from service.domain.engines.vllm.activations import element_bytes, workspace_bytes
 from service.domain.engines.vllm.adapters import graph_kinds
 from service.domain.engines.vllm.attending import (
@@ -36,7 +37,6 @@ _WITH_STEPS = frozenset({STEPS, PIECES_AND_STEPS, WHOLE})
 _WIDE_BYTES, _HALF_BYTES = 4, 2
 _SPLITTING = frozenset({"flash_attn", "flash_attn_mla"})
 _DATA_CENTRE_BLACKWELL = 10
-_PLAIN = frozenset({"bf16", "fp16", "fp32"})
 
 
 def graphs_of(setting: Setting, rules: Rules, batch: Batch) -> tuple[Span, str]:
@@ -68,7 +68,7 @@ def check_graphs(setting: Setting, batch: Batch) -> None:
     if asked.graph_sizes is not None and asked.graph_size_limit not in {None, largest}:
         detail = f"graph_size_limit is {asked.graph_size_limit}, and the largest of graph_sizes {largest}."
         raise ValidationError(Fault("/graph_size_limit", detail))
-    if mode == WHOLE and setting.weights.name not in _PLAIN and not attends_in_any_graph(setting):
+    if mode == WHOLE and setting.weights.name not in PLAIN_TYPES and not attends_in_any_graph(setting):
         detail = f"Whether steps of {setting.weights.name} are still cut into pieces is not known for graph_mode full."
         raise NotSupported(Fault("/graph_mode", detail, (PIECES_AND_STEPS, STEPS)))
 
@@ -112,7 +112,7 @@ def _first(setting: Setting, rules: Rules, pieces: list[int], steps: list[int]) 
 
 def _first_piece(setting: Setting, rules: Rules, tokens: int) -> int:
     """Libraries on a stream of their own, plain matrices with two workspaces, and a pass over the largest size."""
-    workspaces = workspace_bytes(setting, rules) * (2 if setting.weights.name in _PLAIN else 1)
+    workspaces = workspace_bytes(setting, rules) * (2 if setting.weights.name in PLAIN_TYPES else 1)
     shape = widths_of(setting.model, setting.layout)
     return _bytes(setting, rules).first + workspaces + element_bytes(setting) * tokens * shape.widest
 

@@ -79,10 +79,10 @@ def _vocabulary(setting: Setting, rules: Rules, *, first: bool, last: bool) -> i
 def _towers(setting: Setting, rules: Rules) -> list[int]:
     """Bytes of the encoders on each stage that are not loaded, less what those that stand whole hold besides."""
     architecture, number, layout = setting.model.architecture, setting.weights, setting.layout
-    idle, whole = idle_towers(setting, rules), stands_whole(setting, rules)
-    if not (idle or whole) or number.file_bytes is not None:
+    idle, undivided = idle_towers(setting, rules), stands_whole(setting, rules)
+    if not (idle or undivided) or number.file_bytes is not None:
         return [0] * layout.pipeline
-    kept = tuple(_undivided(m) if whole else m for m in architecture.modules if m.kind not in idle)
+    kept = tuple(_undivided(m) if undivided else m for m in architecture.modules if m.kind not in idle)
     divided, loaded = (rank_weights(a, number, layout) for a in (architecture, replace(architecture, modules=kept)))
     return [before.bytes - after.bytes for before, after in zip(divided, loaded, strict=True)]
 

@@ -98,9 +98,14 @@ def is_bare(setting: Setting, rules: Rules) -> bool:
     return bool(setting.asked.encoder_limits) and not media_of(setting, rules).taken
 
 
+def takes_media(setting: Setting, rules: Rules) -> bool:
+    """Whether the model has an encoder and some of its items may come."""
+    return bool(tower_of(setting.model).hidden) and not is_bare(setting, rules)
+
+
 def is_profiled(setting: Setting, rules: Rules) -> bool:
     """Whether the start runs an encoder before it sizes its cache."""
-    return bool(tower_of(setting.model).hidden) and setting.asked.encoder_profiling and not is_bare(setting, rules)
+    return setting.asked.encoder_profiling and takes_media(setting, rules)
 
 
 def idle_towers(setting: Setting, rules: Rules) -> frozenset[ModuleKind]:

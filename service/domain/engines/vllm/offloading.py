@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
+from service.domain.engines.plain import SIXTEEN_BIT_TYPES
 from service.domain.engines.vllm.activations import second_runner
-from service.domain.engines.vllm.media import is_bare
+from service.domain.engines.vllm.media import takes_media
 from service.domain.engines.vllm.rules import kernel_name
-from service.domain.engines.vllm.shapes import tower_of
+from service.domain.engines.vllm.shapes import FUSED
 from service.domain.errors import Fault, NotSupported
 from service.domain.parallel import stage_layers
 from service.domain.weights import stage_shapes
@@ -27,10 +28,8 @@ if TYPE_CHECKING:
     from service.domain.weights import Part, StageShapes
 
 _NAME: Final = "/cpu_offload_bytes"
-_SIXTEEN_BITS: Final = frozenset({"bf16", "fp16"})
 # Of experts in 16 bits these devices' kernels take the weights as they are loaded.
 _CONVERTING_CAPABILITY: Final = 10.0
-_FUSED: Final = {"q_proj": "qkv", "k_proj": "qkv", "v_proj": "qkv", "gate_proj": "gate_up", "up_proj": "gate_up"}
 _BIAS: Final = ".bias"
 # Parameters of a layer in the order of their modules: attention, router, shared experts, experts or inner layer, norms.
 _ORDER: Final = (
@@ -80,7 +79,7 @@ def _parameter(name: str) -> str:
     """What the engine calls the parameter that holds a matrix of that name, as far as its order goes."""
     bare = name.removesuffix(_BIAS)
     block, dot, last = bare.rpartition(".")
-    return block + dot + _FUSED.get(last, last) + (_BIAS if bare != name else "")
+    return block + dot + FUSED.get(last, last) + (_BIAS if bare != name else "")
 
 
 def _ignored(setting: Setting, rules: Rules) -> bool:
@@ -135,7 +134,7 @@ def _unknown(setting: Setting, release: ReleaseRules, rules: Rules) -> str | Non
 def _unknown_weights(setting: Setting) -> str | None:
     if setting.weight_bytes is not None or setting.parameters is not None:
         return "How large single parameters are is not known of weight_bytes and parameters: leave them out."
-    if setting.weights.name not in _SIXTEEN_BITS:
+    if setting.weights.name not in SIXTEEN_BIT_TYPES:
         return (
             f"Kernels for {setting.weights.name} make new weights of what was loaded, on the device or not by release:"
             " only 16-bit weights are quoted with some in host memory."
@@ -169,7 +168,7 @@ def _unknown_modules(setting: Setting, rules: Rules) -> str | None:
     strange = sorted(named - set(_ORDER))
     if strange or not named:
         return f"In which order {model.name} has its parameters is not known ({', '.join(strange) or 'none'})."
-    if tower_of(model).hidden and rules.offload.towers and not is_bare(setting, rules):
+    if rules.offload.towers and takes_media(setting, rules):
         return (
             "This release leaves its encoder in host memory too, before or after its layers: give"
             " encoder_budget_tokens 0 for text alone, or an engine_version before 0.29."
