@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from service.domain.architecture import ModuleKind, Place, Shard
 from service.domain.engines.plain import SIXTEEN_BIT_TYPES
+from service.domain.engines.vllm.adapter_rules import DEFAULT_RANK
 from service.domain.engines.vllm.rules import kernel_name
 from service.domain.engines.vllm.shapes import FUSED
 from service.domain.errors import Fault, NotSupported, ValidationError, nearest
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from service.domain.engines.vllm.setting import Batch, Setting
     from service.domain.weights import Part, StageShapes
 
-DEFAULT_RANK = 16
 _ELEMENT_BYTES, _INDEX_BYTES, _BUFFER_BYTES = 2, 8, 4
 _SWITCH_BYTES, _TABLE_MULTIPLE = 4, 64
 _ADAPTED = frozenset({ModuleKind.ATTENTION, ModuleKind.MLP})

@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from service.domain.spans import GRAPH_MODES
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+NO_GRAPHS, PIECES, WHOLE, STEPS, PIECES_AND_STEPS = GRAPH_MODES
 
 
 class GraphBytes(NamedTuple):

@@ -18,6 +18,7 @@ from service.domain.engines.vllm.attending import (
     flashinfer_attends,
     replays_single_tokens,
 )
+from service.domain.engines.vllm.graph_rules import NO_GRAPHS, PIECES, PIECES_AND_STEPS, STEPS, WHOLE
 from service.domain.engines.vllm.rules import NOTHING, Span
 from service.domain.engines.vllm.shapes import tower_of, widths_of
 from service.domain.errors import Fault, NotSupported, ValidationError, nearest
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from service.domain.engines.vllm.rules import Rules
     from service.domain.engines.vllm.setting import Batch, Setting
 
-NO_GRAPHS, WHOLE, PIECES_AND_STEPS = "none", "full", "full_and_piecewise"
-PIECES, STEPS = "piecewise", "full_decode_only"
 _WITH_PIECES = frozenset({PIECES, PIECES_AND_STEPS, WHOLE})
 _WITH_STEPS = frozenset({STEPS, PIECES_AND_STEPS, WHOLE})
 """Whole graphs become both kinds where attention cannot be part of them (resolve_cudagraph_mode_and_sizes)."""

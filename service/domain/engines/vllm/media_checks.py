@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from service.domain.engines.vllm.batch import batch_of
 from service.domain.engines.vllm.media import is_profiled, largest_item, media_of
+from service.domain.engines.vllm.media_rules import GIVE_BUDGET
 from service.domain.engines.vllm.shapes import tower_of
 from service.domain.errors import Fault, NotSupported
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from service.domain.engines.vllm.setting import Setting
 
 _LIMITS = "/encoder_limits"
-_WAY_OUT = "give encoder_budget_tokens, the budget that logs print for the encoder cache"
 
 
 def check_media(setting: Setting, rules: Rules) -> None:
@@ -33,7 +33,7 @@ def check_media(setting: Setting, rules: Rules) -> None:
     if asked.encoder_budget_tokens is not None:
         return
     if rules.core == "v0" and any(limit.most != 1 for limit in media.limits.values()):
-        raise NotSupported(Fault(_LIMITS, f"Limits other than 1 are not modelled for the older core: {_WAY_OUT}."))
+        raise NotSupported(Fault(_LIMITS, f"Limits other than 1 are not modelled for the older core: {GIVE_BUDGET}."))
     if is_profiled(setting, rules):
         _check_known(setting, rules, media)
         _check_sizes(setting, rules, media)
@@ -43,12 +43,12 @@ def _check_known(setting: Setting, rules: Rules, media: Media) -> None:
     name, unknown = setting.model.name, media.unknown()
     if setting.asked.encoder_image_pixels and not media.picture_tokens:
         detail = f"How many tokens {name} makes of so many pixels is not known of this release"
-        raise NotSupported(Fault("/encoder_image_pixels", f"{detail}: {_WAY_OUT}."))
+        raise NotSupported(Fault("/encoder_image_pixels", f"{detail}: {GIVE_BUDGET}."))
     if not unknown:
         return
     if media.cut:
         detail = f"How many tokens the largest {unknown[0]} of {name} has is not known"
-        raise NotSupported(Fault(_LIMITS, f"{detail}: {_WAY_OUT}."))
+        raise NotSupported(Fault(_LIMITS, f"{detail}: {GIVE_BUDGET}."))
     counts = [limit.most for modality, limit in media.limits.items() if modality in media.taken]
     batch = batch_of(setting, rules)
     if counts and batch.sequences * min(counts) * rules.media.least_tokens < batch.tokens:
@@ -56,7 +56,7 @@ def _check_known(setting: Setting, rules: Rules, media: Media) -> None:
         detail += (
             f" {batch.tokens:,} tokens holds, and how many tokens the largest {unknown[0]} of {name} has is not known"
         )
-        raise NotSupported(Fault(_LIMITS, f"{detail}: {_WAY_OUT}."))
+        raise NotSupported(Fault(_LIMITS, f"{detail}: {GIVE_BUDGET}."))
 
 
 def _check_sizes(setting: Setting, rules: Rules, media: Media) -> None:
@@ -67,4 +67,4 @@ def _check_sizes(setting: Setting, rules: Rules, media: Media) -> None:
         counts = name in media.taken and profiled in {name, ""}
         if counts and limit.width and not (media.family.pixels and name == "image" and profiled):
             detail = f"How many tokens a {name} of {limit.width} x {limit.height} has is not known"
-            raise NotSupported(Fault(_LIMITS, f"{detail}: {_WAY_OUT}."))
+            raise NotSupported(Fault(_LIMITS, f"{detail}: {GIVE_BUDGET}."))
