@@ -147,8 +147,13 @@ def profiled_tokens(setting: Setting, rules: Rules, batch: Batch) -> int:
     if rules.core == "v0":
         return min(batch.tokens, item)
     budget, limit = max(batch.tokens, item), media.limits.get(name)
-    if limit is None:
-        return budget
+    return budget if limit is None else _limited_tokens(setting, batch, media, limit, item=item, budget=budget)
+
+
+def _limited_tokens(  # noqa: PLR0913  # a limit, and what it is a limit of
+    setting: Setting, batch: Batch, media: Media, limit: Limit, *, item: int, budget: int
+) -> int:
+    """Tokens of the items that a limit leaves, where one has `item` tokens and a batch room for `budget`."""
     # As many as a batch has room for, and as many as its sequences may bring.
     items = min(budget // item, batch.sequences * max(1, min(limit.most, setting.limit_tokens // item)))
     sized = media.tokens(limit)

@@ -40,23 +40,24 @@ def check_media(setting: Setting, rules: Rules) -> None:
 
 
 def _check_known(setting: Setting, rules: Rules, media: Media) -> None:
-    name, unknown = setting.model.name, media.unknown()
+    unknown = media.unknown()
     if setting.asked.encoder_image_pixels and not media.picture_tokens:
-        detail = f"How many tokens {name} makes of so many pixels is not known of this release"
+        detail = f"How many tokens {setting.model.name} makes of so many pixels is not known of this release"
         raise NotSupported(Fault("/encoder_image_pixels", f"{detail}: {GIVE_BUDGET}."))
-    if not unknown:
-        return
+    if unknown:
+        _check_unknown(setting, rules, media, unknown[0])
+
+
+def _check_unknown(setting: Setting, rules: Rules, media: Media, modality: str) -> None:
+    """A batch of unknown items is as long as one of known ones, unless limits leave some out or too few to fill it."""
+    size = f"many tokens the largest {modality} of {setting.model.name} has is not known"
     if media.cut:
-        detail = f"How many tokens the largest {unknown[0]} of {name} has is not known"
-        raise NotSupported(Fault(_LIMITS, f"{detail}: {GIVE_BUDGET}."))
-    counts = [limit.most for modality, limit in media.limits.items() if modality in media.taken]
+        raise NotSupported(Fault(_LIMITS, f"How {size}: {GIVE_BUDGET}."))
+    counts = [limit.most for name, limit in media.limits.items() if name in media.taken]
     batch = batch_of(setting, rules)
     if counts and batch.sequences * min(counts) * rules.media.least_tokens < batch.tokens:
         detail = f"{batch.sequences} sequences with {min(counts)} each may bring fewer items than a batch of"
-        detail += (
-            f" {batch.tokens:,} tokens holds, and how many tokens the largest {unknown[0]} of {name} has is not known"
-        )
-        raise NotSupported(Fault(_LIMITS, f"{detail}: {GIVE_BUDGET}."))
+        raise NotSupported(Fault(_LIMITS, f"{detail} {batch.tokens:,} tokens holds, and how {size}: {GIVE_BUDGET}."))
 
 
 def _check_sizes(setting: Setting, rules: Rules, media: Media) -> None:

@@ -134,6 +134,11 @@ def _activations(peak: Peak, rules: Rules, batch: Batch, setting: Setting) -> tu
         note = f"one pass over {batch.tokens:,} tokens, larger than the sampler's {sampling:,} B"
         pass_ = Part("activations", spread(peak.forward + peak.kept, *_pass_shares(setting, rules)), note)
         return pass_, Part("sampler", NOTHING, "")
+    return _sampled(peak, rules, batch, setting)
+
+
+def _sampled(peak: Peak, rules: Rules, batch: Batch, setting: Setting) -> tuple[Part, Part]:
+    """What stands beside the sampler, and the sampler itself, where a sampling step is larger than the pass."""
     name, method = sampler_of(setting, rules)
     vocabulary = setting.model.architecture.vocabulary_size
     held = spread(peak.beside_sampler + peak.kept, *rules.constants.forward_spread[rules.core])
