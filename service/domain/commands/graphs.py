@@ -25,7 +25,7 @@ _MODES: Final = {
 }
 _MOST_LEVEL: Final = 3
 _LEVELS_SINCE: Final = "0.12.0"
-"""The first release read whose -O is a level of optimization; before, it is the object of compilation."""
+"""The first release read whose -O is a level; in engine/arg_utils.py of 0.11.2 it is another --compilation-config."""
 _WITHOUT_PIECES: Final = {PIECES: NO_GRAPHS, PIECES_AND_STEPS: STEPS}
 """What is left of a mode where no step is cut into pieces."""
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _PAIRS = re.compile(r"\w{1,20}=\d{1,6}(?:,\w{1,20}=\d{1,6}){0,15}", re.ASCII)
 _NAME = re.compile(r"[a-z_]{1,20}", re.ASCII)
 _WITHOUT_PAIRS = "0.10.0"
-"""The first release that reads no pairs any more."""
+"""The first release whose engine/arg_utils.py has no nullable_kvs any more, which read pairs."""
 _UNLIMITED = 999
 _GREATEST = 10**6
 _MOST_MODALITIES = 16

@@ -43,21 +43,24 @@ _PLACE: Final = {name: place for place, name in enumerate(_ORDER)}
 
 def hosted_bytes(setting: Setting, rules: Rules) -> tuple[int, ...]:
     """Bytes of the fullest rank of each stage that stay in host memory; none of them where the engine ignores it."""
-    layout, budget = setting.layout, setting.asked.cpu_offload_bytes
-    if not budget or _ignored(setting, rules):
+    layout, budget_bytes = setting.layout, setting.asked.cpu_offload_bytes
+    if not budget_bytes or _ignored(setting, rules):
         return (0,) * layout.pipeline
     shapes = stage_shapes(setting.model.architecture, layout)
     stages = stage_layers(setting.model.architecture.layers, layout.pipeline)
-    return tuple(_used(budget, _parameters(s, layers, setting)) for s, layers in zip(shapes, stages, strict=True))
+    return tuple(
+        _used_bytes(budget_bytes, _parameters(s, layers, setting)) for s, layers in zip(shapes, stages, strict=True)
+    )
 
 
-def _used(budget: int, sizes: Iterator[int]) -> int:
-    used = 0
-    for size in sizes:
-        if used >= budget:
+def _used_bytes(budget_bytes: int, sizes_bytes: Iterator[int]) -> int:
+    """Bytes moved until the budget is reached, the last parameter whole."""
+    used_bytes = 0
+    for size_bytes in sizes_bytes:
+        if used_bytes >= budget_bytes:
             break
-        used += size
-    return used
+        used_bytes += size_bytes
+    return used_bytes
 
 
 def _parameters(shapes: StageShapes, layers: range, setting: Setting) -> Iterator[int]:
