@@ -78,7 +78,7 @@ def _bytes(setting: Setting, rules: Rules) -> GraphBytes:
 
 
 def sizes_of(setting: Setting, rules: Rules, batch: Batch) -> tuple[list[int], list[int]]:
-    """Sizes captured in pieces, up to twice a decode step's tokens, and of whole steps, by mode those of decoding."""
+    """Sizes in tokens, rising: those captured in pieces, and those of whole steps; by mode either may be none."""
     asked, mode = setting.asked, setting.asked.graph_mode or PIECES_AND_STEPS
     tokens = batch.sequences * (1 + asked.speculative_tokens)
     sizes = _sizes(setting, rules, batch, tokens)
@@ -91,7 +91,7 @@ def sizes_of(setting: Setting, rules: Rules, batch: Batch) -> tuple[list[int], l
 
 
 def _sizes(setting: Setting, rules: Rules, batch: Batch, tokens: int) -> list[int]:
-    """Sizes as asked, up to a size that was asked for, or the release's own for so many tokens of a decode step."""
+    """Sizes as asked, or the release's own up to the largest asked for, else to twice the tokens of a decode step."""
     asked, rule = setting.asked, rules.graphs
     if asked.graph_sizes is not None:
         return sorted({size for size in asked.graph_sizes if size <= batch.tokens})
