@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from service.domain.weights import Part, StageShapes
 
 _NAME: Final = "/cpu_offload_bytes"
-# Of experts in 16 bits these devices' kernels take the weights as they are loaded.
+# From there on kernels of experts in 16 bits make new weights of what was loaded.
 _CONVERTING_CAPABILITY: Final = 10.0
 _BIAS: Final = ".bias"
 # Parameters of a layer in the order of their modules: attention, router, shared experts, experts or inner layer, norms.
