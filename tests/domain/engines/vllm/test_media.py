@@ -222,9 +222,16 @@ def test_a_smaller_limit_never_takes_more_memory(quote: Hold, start: dict[str, A
         asked = {**start, "gpu": "h200-sxm-141gb", "engine_version": "0.21.0", "enforce_eager": True}
         return quote(**asked, encoder_limits=entries).rank.room_bytes
 
-    held = room(**counts)
+    held, halves = room(**counts), {name: most // 2 for name, most in counts.items() if most > 1}
     assert room() <= held
-    assert all(room(**{**counts, name: most // 2}) >= held for name, most in counts.items())
+    assert all(room(**{**counts, name: half}) >= held for name, half in halves.items())
+
+
+def test_a_modality_that_is_left_out_gives_way_to_one_with_more_items(quote: Hold) -> None:
+    """get_modality_with_max_tokens looks at one item of each, 16,384 tokens of a picture and 12,288 of a film."""
+    asked = {**QWEN3, "context_tokens": 40_000, "max_batched_tokens": 65_536, "max_sequences_limit": 1}
+    assert tokens(quote, **asked, encoder_limits=["image=1", "video=2"]) == 16_384
+    assert tokens(quote, **asked, encoder_limits=["image=0", "video=2"]) == 2 * 12_288
 
 
 def test_every_family_of_the_catalog_with_an_encoder_is_read_or_listed_here(engine: VllmEngine, shelf: Shelf) -> None:
