@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from service.domain.engines.vllm import VllmEngine
@@ -103,15 +103,17 @@ def test_sizes_do_not_matter_where_nothing_is_captured(quote: Hold, asked: dict[
 
 
 @given(
-    chosen=st.lists(st.integers(1, 2048), min_size=1, max_size=40),
+    chosen=st.lists(st.integers(1, 2048), min_size=2, max_size=40),
     left_out=st.integers(0, 39),
     mode=st.sampled_from(GRAPH_MODES),
     gpu=st.sampled_from(["rtx-4090", "h100-sxm-80gb", "b200-sxm-180gb"]),
 )
 def test_fewer_sizes_never_take_more(quote: Hold, chosen: list[int], left_out: int, mode: str, gpu: str) -> None:
+    """Attention is split in graphs of up to 992 tokens: without larger ones the first takes partial results besides."""
     fewer = [*chosen[:left_out], *chosen[left_out + 1 :]]
+    assume(max(fewer) == max(chosen) or max(chosen) <= 992)
     asked = {"gpu": gpu, "graph_mode": mode}
-    less, more = (graph_bytes(quote, **asked, graph_sizes=tuple(some)) for some in (fewer or chosen, chosen))
+    less, more = (graph_bytes(quote, **asked, graph_sizes=tuple(some)) for some in (fewer, chosen))
     assert 0 <= less <= more <= 64 * GIB
 
 
