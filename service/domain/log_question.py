@@ -156,10 +156,11 @@ def _understood(
     reading: LogReading, engine: ServingEngine, asked: Mapping[str, Any], catalog: Catalog, warnings: list[str]
 ) -> dict[str, Any]:
     """The printed settings as names of a question; what is not known or not modelled is a warning."""
+    # Of what is nested plain lists and dictionaries mean something, objects of the engine's own nothing.
     nested = {name: _evaluated(text) for name, text in reading.nested_settings.items()}
-    printed = {**reading.settings, **{name: value for name, value in nested.items() if isinstance(value, dict)}}
+    printed = {**reading.settings, **{name: value for name, value in nested.items() if isinstance(value, dict | list)}}
     settings = {name: value for name, value in printed.items() if name not in _NOT_OF_THE_ENGINE and value is not None}
-    found = understand(engine, settings, reading.version)
+    found = understand(engine, settings, reading.version, asked)
     unknown = [fault.detail for fault in found.wrong]
     _settle_weights(found, engine, asked, catalog)
     warnings += [fault.detail for fault in found.refused]

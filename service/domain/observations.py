@@ -219,7 +219,7 @@ def _kv_allocation(row: Compared) -> tuple[Scope, Found] | None:
 
 
 def _decode_step(row: Compared) -> tuple[Scope, Found] | None:
-    if row.setup.get("speculative_method"):
+    if row.setup.get("speculative_method") or row.setup.get("max_loras"):
         return None
     question = row.question()
     batch = row.setup.get("batch_size") or 1

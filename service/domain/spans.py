@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from service.domain.units import MAX_EXACT_INTEGER
 
-__all__ = ["GRAPH_MODES", "MAX_EXACT_INTEGER", "MOST_GPUS", "MOST_TOKENS", "SPANS", "Span"]
+__all__ = ["GRAPH_MODES", "GRAPH_SIZES", "MAX_EXACT_INTEGER", "MOST_GPUS", "MOST_TOKENS", "SPANS", "Span"]
 
 MOST_TOKENS = 2**31
 _MOST_BYTES = 2**50
@@ -16,6 +16,10 @@ MOST_GPUS = 2**16
 
 GRAPH_MODES: Final = ("none", "piecewise", "full", "full_decode_only", "full_and_piecewise")
 """Which graphs an engine may capture."""
+
+
+GRAPH_SIZES: Final = 1024
+"""Sizes of graphs that a question takes; engines print lists of 51 to 83 of their own."""
 
 
 class Span(NamedTuple):

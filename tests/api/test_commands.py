@@ -151,3 +151,19 @@ def test_a_list_is_read_as_text_too(client: "FlaskClient") -> None:
 
     assert as_text["command"] == as_words["command"]
     assert as_text["ledger"] == as_words["ledger"]
+
+
+def test_sizes_of_graphs_that_a_command_lists_can_be_asked_by_name(client: "FlaskClient") -> None:
+    sizes = [1, 2, 4, *range(8, 513, 8)]
+    command = f"{COMMAND} --cudagraph-capture-sizes {' '.join(map(str, sizes))}"
+    by_command = client.post("/fit", json={**QUESTION, "command": command}).get_json()
+    asked = {"model": "llama-3.1-8b-instruct", "gpu": "h100-sxm-80gb", "engine": "vllm", "tensor_parallel": 2}
+    asked |= {"context_tokens": 8192, "graph_sizes": sizes}
+
+    assert by_command["question"]["graph_sizes"] == sizes
+    for answer in (
+        client.post("/fit", json=asked),
+        client.get("/fit", query_string={**asked, "graph_sizes": ",".join(map(str, sizes))}),
+    ):
+        assert answer.get_json()["ledger"] == by_command["ledger"]
+    assert pointers(client.post("/fit", json={**asked, "graph_sizes": [1] * 1025}).get_json()) == ["/graph_sizes"]

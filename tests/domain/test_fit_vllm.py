@@ -51,6 +51,24 @@ def test_every_lever_gives_what_it_says(ask_fit: Ask) -> None:
         assert ask_fit(**H100 | lever["change"])["max_sequences"] == lever["max_sequences"]
 
 
+@pytest.mark.parametrize(
+    "asked, without",
+    [
+        ({"model": "qwen3-30b-a3b", "max_loras": 2}, "weight_dtype"),
+        ({"graph_mode": "full", "attention_backend": "FLASHINFER"}, "weight_dtype"),
+        ({"cpu_offload_bytes": 10**9}, "weight_dtype"),
+        ({"engine_version": "0.2.7"}, "kv_dtype"),
+        ({"speculative_method": "ngram", "speculative_tokens": 5, "context_tokens": 10}, "context_tokens"),
+        ({"engine_version": "0.4.0", "weight_dtype": "fp32", "kv_dtype": "auto"}, "weight_dtype"),
+    ],
+)
+def test_no_lever_asks_for_what_would_be_refused(ask_fit: Ask, asked: dict[str, Any], without: str) -> None:
+    levers = ask_fit(**H100 | asked)["levers"]
+    assert [lever for lever in levers if without in lever["change"]] == []
+    for lever in levers:
+        assert ask_fit(**H100 | asked | lever["change"])["max_sequences"] == lever["max_sequences"]
+
+
 def test_a_start_that_would_be_refused_says_the_longest_that_would_not(ask_fit: Ask) -> None:
     question = H100 | {"gpu": "l4", "context_tokens": 131072}
     answer = ask_fit(**question)

@@ -290,6 +290,27 @@ def test_settings_that_are_not_understood_are_said(names: Names) -> None:
     assert "api_key" not in found["settings"]
 
 
+SIZES = [1, 2, 4, *range(8, 513, 8)]
+
+
+def test_sizes_of_graphs_are_asked_as_they_are_printed(names: Names) -> None:
+    args = f"'model': '{LLAMA}', 'max_model_len': 4096, 'cudagraph_capture_sizes': {SIZES}"
+
+    found = answer(names, f"vLLM API server version 0.33.0\nnon-default args: {{{args}}}", gpu="h100-sxm-80gb")
+
+    assert (found["unquoted"], found["warnings"]) == (None, [])
+    assert found["question"]["graph_sizes"] == SIZES
+
+
+def test_settings_that_depend_on_what_is_given_are_read_beside_it(names: Names) -> None:
+    args = f"'model': '{LLAMA}', 'max_model_len': 4096, 'enable_lora': True, 'fully_sharded_loras': True"
+    log = f"vLLM API server version 0.33.0\nnon-default args: {{{args}}}"
+
+    assert answer(names, log, gpu="h100-sxm-80gb")["question"]["fully_sharded_loras"] is False
+    given = answer(names, log, gpu="h100-sxm-80gb", tensor_parallel=2)
+    assert given["question"]["fully_sharded_loras"] is True
+
+
 def test_many_settings_that_are_not_understood_are_said_in_one_sentence(names: Names) -> None:
     args = ", ".join(f"'unknown{number}': 1" for number in range(20))
 

@@ -134,6 +134,15 @@ def test_a_step_that_guesses_tokens_is_no_step_of_the_model() -> None:
     assert observe(guessed, SHELF) is None
 
 
+def test_a_step_with_adapters_is_no_step_of_the_model() -> None:
+    row = step_row(1, 0.016)
+    adapted = {**row, "setup": {**row["setup"], "model": "llama-3.1-8b-instruct"}}
+    with_slots = {**adapted, "setup": {**adapted["setup"], "max_loras": 4}}
+
+    assert observe(adapted, SHELF) is not None
+    assert observe(with_slots, SHELF) is None
+
+
 def test_a_card_without_a_listed_rate_has_no_step_to_compare() -> None:
     class Unlisted(Shelf):
         def gpu(self, name: str, pointer: str = "/gpu") -> Gpu:  # type: ignore[override]  # the shelf's own is cached

@@ -243,27 +243,32 @@ class Command(CommandLine):
 class ListOf(AskedField):
     """A list of one type; comma-separated in a query string."""
 
-    def __init__(self, entry: AskedField, **kwargs: Any) -> None:  # noqa: ANN401 - marshmallow's own options
+    def __init__(
+        self,
+        entry: AskedField,
+        most: int = limits.LIST_ENTRIES,
+        **kwargs: Any,  # noqa: ANN401 - marshmallow's own options
+    ) -> None:
         super().__init__(**kwargs)
-        self.entry = entry
-        self._refusal = f"must be a list of 1 to {limits.LIST_ENTRIES} entries"
+        self.entry, self.most = entry, most
+        self._refusal = f"must be a list of 1 to {most:,} entries"
 
     def read(self, value: object) -> list[object]:
         """Refuses what is no list, is empty or too long; a bad entry is named by its index."""
-        if type(value) is not list or not 0 < len(value) <= limits.LIST_ENTRIES:
+        if type(value) is not list or not 0 < len(value) <= self.most:
             raise MisreadError(self._refusal)
         return self._each(value, self.entry.read)
 
     def read_text(self, text: str) -> list[object]:
         """Split at commas."""
-        entries = text.split(",", limits.LIST_ENTRIES)
-        if len(entries) > limits.LIST_ENTRIES:
+        entries = text.split(",", self.most)
+        if len(entries) > self.most:
             raise MisreadError(self._refusal)
         return self._each(entries, self.entry.read_text)
 
     def described(self) -> Properties:
         """An array of the entry's schema."""
-        return {"type": "array", "items": self.entry.described(), "minItems": 1, "maxItems": limits.LIST_ENTRIES}
+        return {"type": "array", "items": self.entry.described(), "minItems": 1, "maxItems": self.most}
 
     @staticmethod
     def _each(entries: Sequence[Given], read: Callable[[Given], object]) -> list[object]:

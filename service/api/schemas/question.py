@@ -49,8 +49,8 @@ def _choice(options: Sequence[str], about: str) -> Choice:
     return Choice(options, metadata=_about(about, None))
 
 
-def _list(entry: AskedField, about: str) -> ListOf:
-    return ListOf(entry, metadata=_about(about, None))
+def _list(entry: AskedField, about: str, most: int = limits.LIST_ENTRIES) -> ListOf:
+    return ListOf(entry, most, metadata=_about(about, None))
 
 
 def _about(about: str, example: object) -> dict[str, object]:
@@ -118,7 +118,9 @@ class Question(ClosedSchema):
         "Which graphs are captured: in pieces cut at attention, of whole steps, or both. Default: the engine's.",
     )
     graph_sizes = _list(
-        WholeNumber(limits.SPANS["graph_sizes"]), "Tokens of each captured graph. Default: the engine's own sizes."
+        WholeNumber(limits.SPANS["graph_sizes"]),
+        "Tokens of each captured graph. Default: the engine's own sizes.",
+        limits.GRAPH_SIZES,
     )
     graph_size_limit = _count("graph_size_limit", "The largest captured graph, in tokens. Default: the engine's.")
     moe_backend = _name("Default: the engine's.")

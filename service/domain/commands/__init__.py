@@ -6,6 +6,7 @@ is imported when the first one is: most questions have none, and it takes a thir
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,12 +27,18 @@ def hear(asked: Mapping[str, Any], catalog: Catalog) -> Heard:
     return heard(asked, catalog)
 
 
-def understand(engine: ServingEngine, given: Mapping[str, Any], version: str | None = None) -> Understood:
+def understand(
+    engine: ServingEngine,
+    given: Mapping[str, Any],
+    version: str | None = None,
+    beside: Mapping[str, Any] = MappingProxyType({}),
+) -> Understood:
     """What settings say that an engine prints, by destination or flag: `{"tensor_parallel_size": 2, "dtype": …}`.
 
-    Nothing is raised: `refused` and `wrong` say what is not modelled and what cannot be, names that no release knows
-    are in `wrong`. `settings` has names of the question; `model` is as printed, and `_dtype` and `_quantization` are
-    left, which mean something only beside what the checkpoint is stored in (`models.settle_weights`).
+    `beside` are names of a question that are given too. Nothing is raised: `refused` and `wrong` say what is not
+    modelled and what cannot be, names that no release knows are in `wrong`. `settings` has names of the question;
+    `model` is as printed, and `_dtype` and `_quantization` are left, which mean something only beside what the
+    checkpoint is stored in (`models.settle_weights`).
     """
     from service.domain.commands.meaning import Meaning  # noqa: PLC0415
     from service.domain.commands.settling import settle  # noqa: PLC0415
@@ -44,5 +51,5 @@ def understand(engine: ServingEngine, given: Mapping[str, Any], version: str | N
             meaning.found.fail(f"{engine.name} has no setting {str(word)[:80]}.")
         else:
             meaning.one(flag, str(word), value)
-    settle(meaning.found, engine, version)
+    settle(meaning.found, engine, version, beside)
     return meaning.found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from service.domain.engines.vllm.adapter_rules import DEFAULT_RANK
 
@@ -20,15 +20,19 @@ _UNMODELLED: Mapping[str, str] = {
     "_lora_towers": "slots in encoders",
     "_lora_graphs": "graphs for several numbers of adapters",
 }
-_DEFAULT_SLOTS = 1
+_NAMED: Final = (("max_loras", "_loras", 1), ("max_lora_rank", "_lora_rank", DEFAULT_RANK))
+"""Names of a question with the flags that set them and the engine's defaults."""
 _SPOKEN = ("_adapters", "_loras", "_lora_rank", "_host_loras", "_lora_sharded", "_lora_files", *_UNMODELLED)
 """Every name that a flag of adapters sets here, in the order in which they are listed."""
 
 
 def settle_adapters(found: Understood, engine: ServingEngine) -> None:
-    """Slots are kept only where adapters are enabled; what else is said of them does not matter then."""
+    """Slots are kept only where adapters are enabled, by a flag or by `max_loras` beside them.
+
+    What else is said of them does not matter then.
+    """
     values, said = found.take_all(_SPOKEN)
-    if not values.get("_adapters"):
+    if not values.get("_adapters") and not found.known("max_loras"):
         _without_slots(found, said)
         return
     for name, why in _UNMODELLED.items():
@@ -47,14 +51,17 @@ def _without_slots(found: Understood, said: Mapping[str, str]) -> None:
 
 def _slots(found: Understood, engine: ServingEngine, said: Mapping[str, str], values: Mapping[str, Any]) -> None:
     """Put the slots of an engine that has them, and list what does not change them."""
-    enabling = said["_adapters"]
+    enabling = said.get("_adapters", "")
     if "max_loras" not in engine.takes:
         found.refuse(f"{enabling} keeps room for adapters, which is not modelled for {engine.name} yet.")
         return
-    asked, rank, host = (values.get(name) for name in ("_loras", "_lora_rank", "_host_loras"))
-    count = _DEFAULT_SLOTS if asked is None else asked
-    found.put("max_loras", count, said.get("_loras", enabling))
-    found.put("max_lora_rank", DEFAULT_RANK if rank is None else rank, said.get("_lora_rank", enabling))
+    for name, own, default in _NAMED:
+        # What a field says stands unless a flag of its own says it too: then the two have to agree.
+        if own in said or (enabling and name not in found.beside):
+            found.put(name, default if values.get(own) is None else values[own], said.get(own, enabling))
+    if enabling and all(name in found.beside for name, _, _ in _NAMED):
+        found.ignore(enabling)
+    host, count = values.get("_host_loras"), found.known("max_loras")
     if host is not None and host < count:
         found.fail(f"{said['_host_loras']} {host} is below the {count} adapters of a batch, which the host holds too.")
     _sharded(found, engine, said, sharded=bool(values.get("_lora_sharded")))
@@ -68,7 +75,7 @@ def _sharded(found: Understood, engine: ServingEngine, said: Mapping[str, str], 
     spelling = said.get("_lora_sharded")
     if spelling is None:
         return
-    if not sharded or found.settings.get("tensor_parallel", 1) == 1:
+    if not sharded or found.known("tensor_parallel", 1) == 1:
         found.ignore(spelling)
     elif "fully_sharded_loras" in engine.takes:
         found.put("fully_sharded_loras", value=True, spelling=spelling)

@@ -38,7 +38,7 @@ def _connector(
     found: Understood, engine: VllmEngine, version: str | None, values: Mapping[str, Any], spelling: str
 ) -> None:
     release, name = engine.release(version), values["_connector"]
-    asked, settings = found.settings.get("hybrid_cache"), values.get("_connector_settings") or {}
+    asked, settings = found.known("hybrid_cache"), values.get("_connector_settings") or {}
     verdict = engine.connectors.beside(name, settings, release.release, asked=asked)
     _say(found, verdict, f"{spelling} {name[:_SHOWN]}", release.name, spelling)
 
@@ -67,7 +67,7 @@ def _host_cache(found: Understood, engine: VllmEngine, backend: str | None, vers
     if name is None:
         found.refuse(f"No backend of caches on the host is known as {shown(backend)}: native and lmcache are.")
         return
-    asked = found.settings.get("hybrid_cache")
+    asked = found.known("hybrid_cache")
     verdict = engine.connectors.beside(name, {}, release.release, asked=asked, late=True)
     _say(found, verdict, f"{spelling} ({name})", release.name, spelling)
 

@@ -48,14 +48,14 @@ def _level(found: Understood, level: int, spelling: str) -> None:
         found.fail(f"{spelling} must be from 0 to {_MOST_LEVEL}, not {level}.")
     elif level > 1:
         found.ignore(spelling)
-    elif "graph_mode" in found.settings:
+    elif found.known("graph_mode") is not None:
         found.refuse(f"{spelling} {level} beside a cudagraph_mode is not modelled: leave one of them out.")
     elif level == 0:
         found.put("enforce_eager", value=True, spelling=spelling)
-    elif found.settings.get("tensor_parallel", 1) > 1:
+    elif found.known("tensor_parallel", 1) > 1:
         found.refuse(
-            f"{spelling} 1 fuses no all-reduce, whose buffers are not told apart: leave it out, or give cudagraph_mode"
-            " PIECEWISE to --compilation-config."
+            f"{spelling} 1 fuses no all-reduce, whose buffers are not told apart: leave it out, with cudagraph_mode"
+            " PIECEWISE in --compilation-config for the graphs that it captures."
         )
     else:
         found.put("graph_mode", PIECES, spelling)
@@ -69,10 +69,10 @@ def _mode(found: Understood, mode: int | None, what: str, spelling: str, *, keep
     if mode != 0:
         found.refuse(f"{what} is not modelled: only 0 and 3 are.")
         return
-    graphs = found.settings.get("graph_mode", PIECES_AND_STEPS)
+    graphs = found.known("graph_mode", PIECES_AND_STEPS)
     if graphs in _WITHOUT_PIECES:
         graphs = _WITHOUT_PIECES[graphs] if keeps else NO_GRAPHS
-    if graphs == NO_GRAPHS or found.settings.get("enforce_eager"):
+    if graphs == NO_GRAPHS or found.known("enforce_eager"):
         found.settings.pop("graph_mode", None)
         found.put("enforce_eager", value=True, spelling=found.said_by.pop("graph_mode", spelling))
     else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from service.domain.commands.reading import READERS, MisreadError, shown
 from service.domain.errors import Fault, NotSupported, QuoteError, ValidationError, nearest
-from service.domain.spans import SPANS
+from service.domain.spans import GRAPH_SIZES, SPANS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -51,6 +51,12 @@ class Understood:
     """What is refused unless a name is given, which `settle` finds out."""
     fitted: str = ""
     """The flag that leaves the longest sequence to what memory holds; empty where none does."""
+    beside: Mapping[str, Any] = field(default_factory=dict)
+    """Names that are given beside the flags, which what flags say together depends on too."""
+
+    def known(self, name: str, default: Any = None) -> Any:  # noqa: ANN401  # as the name's type
+        """What a flag says of a name, else what is given beside the flags."""
+        return self.settings.get(name, self.beside.get(name, default))
 
     def put(self, name: str, value: object, spelling: str) -> None:
         """Set a name; two flags that set it differently contradict each other."""
@@ -174,6 +180,9 @@ class Meaning:
     def _within(self, name: str, spelling: str, value: object) -> None:
         """Set a name inside its span, as a field of a question would be."""
         span = SPANS.get(name)
+        if isinstance(value, list) and name == "graph_sizes" and len(value) > GRAPH_SIZES:
+            self.found.fail(f"{spelling} has {len(value):,} sizes; at most {GRAPH_SIZES:,} are taken.")
+            return
         for part in (value if isinstance(value, list) else [value]) if span else ():
             if span and isinstance(part, int | float) and not _inside(part, span):
                 least = f"above {span.least:,}" if span.above_least else f"from {span.least:,}"

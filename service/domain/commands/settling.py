@@ -26,6 +26,7 @@ def settle(
     found: Understood, engine: ServingEngine, version: str | None, beside: Mapping[str, Any] = MappingProxyType({})
 ) -> None:
     """Settle the engine's own names, all but those that need the model; `beside` are names that are given too."""
+    found.beside = beside
     _SETTLERS[engine.name](found, engine, version)
     _prompts(found, beside)
     given = {*found.settings, *beside}
@@ -92,7 +93,7 @@ def _prompts(found: Understood, beside: Mapping[str, Any]) -> None:
 
 def _tensorrt_llm(found: Understood, engine: ServingEngine, version: str | None) -> None:  # noqa: ARG001
     if found.take("_dp_attention"):
-        ranks = found.settings.get("tensor_parallel", 1)
+        ranks = found.known("tensor_parallel", 1)
         found.put("attention_data_parallel", ranks, found.said_by.pop("_dp_attention"))
     _experts(found)
 
@@ -102,7 +103,7 @@ def _experts(found: Understood) -> None:
     ranks, spelling = found.take_said("_experts")
     if ranks is None:
         return
-    tensor = found.settings.get("tensor_parallel", 1)
+    tensor = found.known("tensor_parallel", 1)
     if ranks == 1:
         found.ignore(spelling)
     elif ranks == tensor:

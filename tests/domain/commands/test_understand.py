@@ -107,3 +107,11 @@ def test_two_names_that_say_two_things_of_one_contradict_each_other() -> None:
     found = understood("vllm", max_model_len=4096, max_seq_len=8192)
 
     assert any("context_limit_tokens to 4096 and 8192" in fault.detail for fault in found.wrong)
+
+
+@pytest.mark.parametrize("many, refused", [(1024, False), (1025, True)])
+def test_no_more_sizes_of_graphs_are_read_than_a_question_takes(many: int, refused: bool) -> None:
+    found = understood("vllm", cudagraph_capture_sizes=list(range(1, many + 1)))
+
+    assert bool(found.wrong) == refused
+    assert ("graph_sizes" in found.settings) != refused

@@ -15,7 +15,7 @@ from service.domain.engines.plain import SIXTEEN_BIT_TYPES
 from service.domain.engines.vllm.adapter_rules import DEFAULT_RANK
 from service.domain.engines.vllm.rules import kernel_name
 from service.domain.engines.vllm.shapes import FUSED
-from service.domain.errors import Fault, NotSupported, ValidationError, nearest
+from service.domain.errors import Fault, NotSupported, ValidationError
 from service.domain.memo import remembered
 from service.domain.units import ceil_div, up
 from service.domain.weights import stage_shapes
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from service.domain.weights import Part, StageShapes
 
 _ELEMENT_BYTES, _INDEX_BYTES, _BUFFER_BYTES = 2, 8, 4
+_OLDER_CORE = "the newer core's are, which runs everything from engine_version 0.10.0 on"
 _SWITCH_BYTES, _TABLE_MULTIPLE = 4, 64
 _ADAPTED = frozenset({ModuleKind.ATTENTION, ModuleKind.MLP})
 _ROUTED = frozenset({ModuleKind.ROUTER, ModuleKind.EXPERT})
-_EXPERTS_RUN_BY = frozenset({None, "triton"})
+_EXPERTS_RUN_BY = frozenset({None, "auto", "triton"})
 _GATED = frozenset({ModuleKind.MLP, ModuleKind.EXPERT})
 _ALONE = frozenset({"o_proj", "down_proj"})
 _GGUF = re.compile(r"i?q\d", re.ASCII)
@@ -122,9 +123,10 @@ def _check_words(setting: Setting, release: str, family: AdaptedFamily, layout: 
 def _check_rank(setting: Setting, release: str, layout: SlotLayout) -> None:
     rank, tensor = rank_of(setting), setting.layout.tensor
     if rank not in layout.ranks:
-        ranks = ", ".join(map(str, layout.ranks))
-        detail = f"vLLM {release} takes no adapters of rank {rank}, only {ranks}: give the next larger one."
-        raise ValidationError(Fault("/max_lora_rank", detail, nearest(str(rank), ranks.split(", "))))
+        ranks, larger = ", ".join(map(str, layout.ranks)), [each for each in layout.ranks if each > rank][:1]
+        way_out = ": give the next larger one" if larger else ""
+        detail = f"vLLM {release} takes no adapters of rank {rank}, only {ranks}{way_out}."
+        raise ValidationError(Fault("/max_lora_rank", detail, tuple(map(str, larger))))
     if setting.asked.fully_sharded_loras and rank % tensor:
         detail = f"Rank {rank} cannot be divided over tensor_parallel {tensor}, as fully_sharded_loras asks."
         raise ValidationError(Fault("/fully_sharded_loras", detail))
@@ -160,30 +162,28 @@ def _check_experts(setting: Setting) -> None:
 
 def _known(setting: Setting, rules: Rules) -> tuple[AdaptedFamily, SlotLayout]:
     """The family's and the release's rules; raises NotSupported where one was not read."""
-    found = rules.adapters
-    if found.layout is None or rules.core == "v0":
-        first = f"{found.first} is the first release whose are" if found.layout is None else "the newer core's are"
-        raise NotSupported(Fault("/max_loras", f"Slots of adapters are not described here: {first}."))
-    family = _family(setting, found)
+    family, layout = _described(setting, rules.adapters, rules.core)
     key = ("vllm-slots-of-none", family.experts)
     strange: list[str] = remembered(setting.model, key, lambda: _strange(setting, family))
     if strange:
         detail = f"Slots of adapters for {', '.join(strange)} of {setting.model.name} are not described yet."
         raise NotSupported(Fault("/max_loras", detail))
-    return family, found.layout
+    return family, layout
 
 
-def _family(setting: Setting, found: AdapterRules) -> AdaptedFamily:
+def _described(setting: Setting, found: AdapterRules, core: str) -> tuple[AdaptedFamily, SlotLayout]:
     name = setting.model.architecture.model_type
-    family = found.families.get(name)
-    if family is None:
-        known = found.since.get(name)
+    family, known = found.families.get(name), found.since.get(name)
+    if known and (found.layout is None or core == "v0"):
+        first = f"{known} is the first release whose are" if found.layout is None else _OLDER_CORE
+        raise NotSupported(Fault("/max_loras", f"Slots of adapters are not described here: {first}."))
+    if family is None or found.layout is None:
         detail = f"Which slots vLLM keeps for adapters of {setting.model.name} ({name}) is not described"
         detail += f" for this release; for {known} it is." if known else " yet."
         raise NotSupported(Fault("/max_loras", detail))
     if family.refused:
         raise ValidationError(Fault("/max_loras", f"vLLM does not support adapters of {setting.model.name} ({name})."))
-    return family
+    return family, found.layout
 
 
 def _strange(setting: Setting, family: AdaptedFamily) -> list[str]:

@@ -15,7 +15,7 @@ from service.domain.engines.vllm.adapters import slot_bytes, slots_note
 from service.domain.engines.vllm.batch import batch_of
 from service.domain.engines.vllm.offloading import check_offload
 from service.domain.engines.vllm.planning import flight_of, loaded_of, plan_of, weight_bytes
-from service.domain.engines.vllm.refusals import Refusal, check, core_of
+from service.domain.engines.vllm.refusals import Refusal, check, check_change, core_of
 from service.domain.engines.vllm.reserve import Part, Reserve, corrected, reserve_of
 from service.domain.engines.vllm.setting import has_states
 
@@ -164,9 +164,13 @@ def hold(setting: Setting, release: ReleaseRules) -> Held:
     )  # fmt: skip
 
 
-def ceiling(setting: Setting, release: ReleaseRules) -> int:
-    """Requests of the context that one replica holds, alone: what a lever asks of a setting like one that was held."""
+def ceiling(setting: Setting, release: ReleaseRules, before: Setting) -> int:
+    """Requests of the context that one replica holds, alone: what a lever asks of a change to `before`, held already.
+
+    Raises QuoteError, as `hold` does, where the change meets what the release has no meaning for.
+    """
     rules = release.cores[core_of(setting, release)]
+    check_change(setting, before, release, rules)
     _, plan, flight, _, ranks = _placed(setting, release, rules)
     if any(rank.over_bytes for rank in ranks):
         return 0

@@ -30,7 +30,7 @@ def levers(question: Question, setting: Setting, held: Held, catalog: Catalog, c
     for move, change, candidate in _candidates(question, setting, held, catalog):
         try:
             changed = _as_taught(question, candidate, held, change, catalog)
-            reached = ceiling_of(changed, held.release) * setting.layout.data
+            reached = ceiling_of(changed, held.release, setting) * setting.layout.data
         except QuoteError:
             continue
         if reached > ceiling:
@@ -78,7 +78,8 @@ def _narrower(question: Question, setting: Setting, catalog: Catalog) -> Iterato
         yield "smaller", {"kv_dtype": "fp8"}, setting._replace(cache=cache)
     if setting.weight_bytes is not None:
         return
-    keeps_cache = "kv_dtype" in question.echo.asked or setting.cache.name == setting.model.compute_type
+    asked = question.echo.asked.get("kv_dtype") not in {None, "auto"}
+    keeps_cache = asked or setting.cache.name == setting.model.compute_type
     for name in _NARROWER_WEIGHTS:
         number: NumberFormat = catalog.format(name)
         if keeps_cache and number.weight and number.weight.element_bits < setting.weights.element_bits:

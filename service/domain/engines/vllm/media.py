@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from service.domain.engines.vllm.rules import Rules
     from service.domain.engines.vllm.setting import Asked, Batch, Setting
 
-_LIMIT = re.compile(r"([a-z_]{1,20})=(\d{1,6})(?:@(\d{1,6})x(\d{1,6}))?", re.ASCII)
+_LIMIT = re.compile(r"([a-z_]{1,20})=(\d{1,6})(?:@([1-9]\d{0,5})x([1-9]\d{0,5}))?", re.ASCII)
 _UNREAD = Family({"image": Item(), "video": Item(), "audio": Item()})
 """What encoders take where nobody has read their family."""
 
@@ -77,12 +77,14 @@ def media_of(setting: Setting, rules: Rules) -> Media:
 
 
 def _limits(asked: Asked) -> dict[str, Limit]:
-    found = {}
+    found: dict[str, Limit] = {}
     for at, entry in enumerate(asked.encoder_limits or ()):
         match = _LIMIT.fullmatch(entry)
         if match is None:
             detail = f"{entry[:40]!r} is no limit: write image=2, or image=2@512x512 with a width and a height."
             raise ValidationError(Fault(f"/encoder_limits/{at}", detail))
+        if match[1] in found:
+            raise ValidationError(Fault(f"/encoder_limits/{at}", f"{match[1]} is limited twice: give one of them."))
         found[match[1]] = Limit(*(int(number or 0) for number in match.groups()[1:]))
     return found
 

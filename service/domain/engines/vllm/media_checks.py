@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from service.domain.engines.vllm.setting import Setting
 
 _LIMITS = "/encoder_limits"
+_VOWELS = ("a", "i")
 
 
 def check_media(setting: Setting, rules: Rules) -> None:
@@ -67,5 +68,6 @@ def _check_sizes(setting: Setting, rules: Rules, media: Media) -> None:
     for name, limit in media.limits.items():
         counts = name in media.taken and profiled in {name, ""}
         if counts and limit.width and not (media.family.pixels and name == "image" and profiled):
-            detail = f"How many tokens a {name} of {limit.width} x {limit.height} has is not known"
+            article = "an" if name.startswith(_VOWELS) else "a"
+            detail = f"How many tokens {article} {name} of {limit.width} x {limit.height} has is not known"
             raise NotSupported(Fault(_LIMITS, f"{detail}: {GIVE_BUDGET}."))

@@ -126,22 +126,27 @@ def _not_started(release: ReleaseRules, rules: Rules, groups: int) -> str | None
 
 def _unknown(setting: Setting, release: ReleaseRules, rules: Rules) -> str | None:
     """Why what this release leaves in host memory is not known; None where it is."""
-    if not rules.offload.views:
-        return (
-            f"vLLM {release.name} copies the weights of a layer to the device while it runs, and how much room these"
-            " copies take is not known: give an engine_version from 0.9 on."
-        )
-    return _unknown_weights(setting) or _unknown_device(setting) or _unknown_modules(setting, rules)
+    why = _unknown_format(setting) or _unknown_modules(setting) or _unknown_device(setting) or _unknown_beside(setting)
+    if why or rules.offload.views:
+        return why or _unknown_towers(setting, rules)
+    return (
+        f"vLLM {release.name} copies the weights of a layer to the device while it runs, and how much room these copies"
+        " take is not known: give an engine_version from 0.10 on."
+    )
 
 
-def _unknown_weights(setting: Setting) -> str | None:
-    if setting.weight_bytes is not None or setting.parameters is not None:
-        return "How large single parameters are is not known of weight_bytes and parameters: leave them out."
+def _unknown_format(setting: Setting) -> str | None:
     if setting.weights.name not in SIXTEEN_BIT_TYPES:
         return (
             f"Kernels for {setting.weights.name} make new weights of what was loaded, on the device or not by release:"
             " only 16-bit weights are quoted with some in host memory."
         )
+    return None
+
+
+def _unknown_beside(setting: Setting) -> str | None:
+    if setting.weight_bytes is not None or setting.parameters is not None:
+        return "How large single parameters are is not known of weight_bytes and parameters: leave them out."
     if setting.asked.max_loras:
         return "Whether slots of adapters follow weights into host memory is not known: leave one of both out."
     layout = setting.layout
@@ -165,12 +170,16 @@ def _unknown_device(setting: Setting) -> str | None:
     return None
 
 
-def _unknown_modules(setting: Setting, rules: Rules) -> str | None:
+def _unknown_modules(setting: Setting) -> str | None:
     model = setting.model
     named = {_parameter(module.name) for module in model.architecture.modules if module.layers}
     strange = sorted(named - set(_ORDER))
     if strange or not named:
         return f"In which order {model.name} has its parameters is not known ({', '.join(strange) or 'none'})."
+    return None
+
+
+def _unknown_towers(setting: Setting, rules: Rules) -> str | None:
     if rules.offload.towers and takes_media(setting, rules):
         return (
             "This release leaves its encoder in host memory too, before or after its layers: give"

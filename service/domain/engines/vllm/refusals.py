@@ -14,7 +14,7 @@ from service.domain.engines.vllm.drafts import NO_LAYERS, ONE_LAYER, OWN_LAYERS
 from service.domain.engines.vllm.graphs import check_graphs
 from service.domain.engines.vllm.media_checks import check_media
 from service.domain.engines.vllm.rules import kernel_name
-from service.domain.engines.vllm.setting import has_latent, has_states
+from service.domain.engines.vllm.setting import Asked, has_latent, has_states
 from service.domain.errors import Fault, NotSupported, ValidationError, nearest
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from service.domain.engines.vllm.setting import Setting
 
 _BLOCK_STEP = 16
+_NOTHING_ASKED = Asked()
 
 
 class Refusal(NamedTuple):
@@ -64,6 +65,17 @@ def check(setting: Setting, release: ReleaseRules, rules: Rules) -> tuple[Refusa
     check_media(setting, rules)
     check_adapters(setting, release.name, rules)
     return (*_types(setting), *_free_memory(setting))
+
+
+def check_change(changed: Setting, setting: Setting, release: ReleaseRules, rules: Rules) -> None:
+    """Raise what `check` raises of a change to a setting that it has passed.
+
+    Where nothing is asked of the engine only the cache's type can be refused, and nothing else is looked at again.
+    """
+    if setting.asked != _NOTHING_ASKED:
+        check(changed, release, rules)
+    elif changed.cache is not setting.cache:
+        _check_cache_type(changed, release, rules)
 
 
 def _check_backend(setting: Setting, rules: Rules) -> None:

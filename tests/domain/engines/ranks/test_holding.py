@@ -51,10 +51,10 @@ def test_a_change_that_the_engine_refuses_is_no_lever() -> None:
 def test_a_change_that_vllm_refuses_is_no_lever(ask_fit: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = ask_fit(**LLAMA, engine="vllm")["levers"]
 
-    def refusing(setting: Any, release: Any) -> int:  # noqa: ANN401  # as the engine's own
+    def refusing(setting: Any, release: Any, before: Any) -> int:  # noqa: ANN401  # as the engine's own
         if setting.cache.name == "fp8":
             raise NotSupported.at("/kv_dtype", "no such cache")
-        return ceiling(setting, release)
+        return ceiling(setting, release, before)
 
     monkeypatch.setattr("service.domain.engines.vllm.levers.ceiling_of", refusing)
 

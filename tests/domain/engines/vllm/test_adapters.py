@@ -171,6 +171,11 @@ def test_a_lever_says_what_fewer_slots_give(ask_fit: Ask) -> None:
     assert ask_fit(**{**asked, "max_loras": 4}, max_lora_rank=64)["max_sequences"] == lever["max_sequences"]
 
 
+def test_the_kernels_that_the_engine_chooses_can_be_asked_for_by_name(quote: Hold) -> None:
+    asked = {**H100, "model": "qwen3-30b-a3b", "max_loras": 1}
+    assert quote(**asked, moe_backend="auto").rank == quote(**asked).rank
+
+
 @pytest.mark.parametrize(
     "asked, pointer, words",
     [
@@ -179,7 +184,8 @@ def test_a_lever_says_what_fewer_slots_give(ask_fit: Ask) -> None:
         ({"fully_sharded_loras": True}, "/fully_sharded_loras", "give max_loras too"),
         ({"max_loras": 1, "max_lora_rank": 0}, "/max_lora_rank", "takes no adapters of rank 0"),
         ({"max_loras": 0}, "/max_loras", "at least one slot"),
-        ({"max_loras": 1, "max_lora_rank": 24}, "/max_lora_rank", "takes no adapters of rank 24"),
+        ({"max_loras": 1, "max_lora_rank": 24}, "/max_lora_rank", "256, 320, 512: give the next larger one."),
+        ({"max_loras": 1, "max_lora_rank": 513}, "/max_lora_rank", "256, 320, 512."),
         ({"max_loras": 1, "max_lora_rank": 1, "engine_version": "0.11.0"}, "/max_lora_rank", "rank 1,"),
         ({"max_loras": 1, "weight_dtype": "fp32"}, "/max_loras", "computed in 16 bits"),
         ({"max_loras": 1, "model": "bloom-560m", "context_tokens": 1024}, "/max_loras", "does not support adapters"),
@@ -202,13 +208,14 @@ def test_what_the_engine_refuses_is_refused(quote: Hold, asked: dict[str, object
         ({"model": "qwen3-30b-a3b", "data_parallel": 2}, "of several replicas"),
         ({"model": "qwen3-30b-a3b", "moe_backend": "flashinfer_cutlass"}, "only triton's"),
         ({"model": "qwen3-30b-a3b", "tensor_parallel": 4, "expert_parallel": True}, "that are spread"),
+        ({"model": "dbrx-instruct", "engine_version": "0.8.3"}, "(dbrx) is not described yet"),
         ({"model": "qwen3-4b", "engine_version": "0.8.3"}, "0.8.5 is the first release whose are"),
-        ({"model": "ministral-3-8b-instruct-2512", "engine_version": "0.8.3"}, "0.8.5 is the first"),
+        ({"model": "ministral-3-8b-instruct-2512", "engine_version": "0.8.3"}, "0.9.2 is the first"),
         ({"model": "olmo-2-0325-32b-instruct"}, "for this release; for 0.10.2 it is"),
         ({"model": "llama-3.1-8b-instruct", "weight_dtype": "q4_k_m"}, "GGUF"),
         (
             {"model": "llama-3.1-8b-instruct", "engine_version": "0.8.5", "gpu": "v100-sxm2-32gb"},
-            "the newer core's are",
+            "from engine_version 0.10.0 on",
         ),
     ],
 )
@@ -216,6 +223,13 @@ def test_what_nobody_described_is_refused_by_name(quote: Hold, asked: dict[str, 
     with pytest.raises(NotSupported) as refusal:
         quote(**{**H100, "max_loras": 1, **asked})
     assert words in str(refusal.value)
+
+
+@pytest.mark.parametrize("rank, nearest", [(0, ("1",)), (7, ("8",)), (257, ("320",)), (513, ())])
+def test_the_next_larger_rank_is_the_nearest(quote: Hold, rank: int, nearest: tuple[str, ...]) -> None:
+    with pytest.raises(ValidationError) as refusal:
+        quote(**H100, model="llama-3.1-8b-instruct", max_loras=1, max_lora_rank=rank)
+    assert refusal.value.faults[0].nearest == nearest
 
 
 @given(

@@ -170,6 +170,8 @@ def test_an_encoder_that_cannot_stand_whole_is_divided(quote: Hold) -> None:
         ({**QWEN25, "model": "mistral-small-3.1-24b-instruct-2503", "encoder_limits": ["image=1"],
           "max_sequences_limit": 4, "max_batched_tokens": 8192}, "4 sequences with 1 each"),
         ({**QWEN25, "encoder_limits": ["video=1@512x512"], "context_tokens": 65536}, "a video of 512 x 512"),
+        ({**QWEN25, "model": "mistral-small-3.1-24b-instruct-2503", "encoder_limits": ["image=1@64x64"]},
+          "an image of"),
         ({**GEMMA, "encoder_image_pixels": 10**6}, "makes of so many pixels"),
         ({**QWEN25, "engine_version": "0.9.2", "encoder_data_parallel": True}, "was not read of this release"),
         ({**QWEN25, "engine_version": "0.7.3", "encoder_limits": ["image=4"]}, "the older core"),
@@ -186,7 +188,10 @@ def test_a_budget_is_the_way_out(quote: Hold) -> None:
     assert tokens(quote, **asked, encoder_budget_tokens=4096) == 4096
 
 
-@pytest.mark.parametrize("entry", ["image", "image=-1", "image=2@512", "Image=1", "image=2@x", "image=1e3"])
+@pytest.mark.parametrize(
+    "entry",
+    ["image", "image=-1", "image=2@512", "Image=1", "image=2@x", "image=1e3", "image=1@0x9", "image=1@9x0", "video=2"],
+)
 def test_a_limit_that_is_none_is_refused(quote: Hold, entry: str) -> None:
     with pytest.raises(ValidationError) as refused:
         quote(**QWEN25, encoder_limits=["video=1", entry])

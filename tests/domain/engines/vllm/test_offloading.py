@@ -88,6 +88,22 @@ def test_the_second_runner_moved_nothing_at_first(quote: Hold, version: str) -> 
 @pytest.mark.parametrize(
     "asked, said",
     [
+        ({"gpu": "t4"}, "give an engine_version from 0.10 on"),
+        ({"weight_dtype": "fp32"}, "only 16-bit weights"),
+        ({"model": "deepseek-v2-lite", "parameters": 1e9}, "In which order"),
+        ({"model": "qwen3-30b-a3b", "gpu": "b200-sxm-180gb", "weight_dtype": "fp8"}, "only 16-bit weights"),
+        ({"gpu": "mi300x", "max_loras": 1}, "only NVIDIA's own memory"),
+    ],
+)
+def test_what_no_other_release_helps_against_is_said_first(quote: Hold, asked: dict[str, object], said: str) -> None:
+    with pytest.raises(NotSupported) as raised:
+        quote(**{**ASKED, **asked}, engine_version="0.9.0", cpu_offload_bytes=GIB)
+    assert said in raised.value.faults[0].detail
+
+
+@pytest.mark.parametrize(
+    "asked, said",
+    [
         ({"engine_version": "0.7.3"}, "copies the weights of a layer"),
         ({"model": "qwen3-32b-awq"}, "only 16-bit weights"),
         ({"weight_dtype": "fp8"}, "only 16-bit weights"),
@@ -116,6 +132,7 @@ def test_what_is_not_known_is_refused_at_the_name(quote: Hold, asked: dict[str, 
         {"model": "qwen2.5-vl-7b-instruct", "encoder_budget_tokens": 0},
         {"model": "qwen2.5-vl-7b-instruct", "engine_version": "0.19.0"},
         {"model": "qwen3-30b-a3b", "gpu": "h100-sxm-80gb"},
+        {"gpu": "t4", "tensor_parallel": 4, "engine_version": "0.10.0"},
     ],
 )
 def test_the_way_out_of_a_refusal_is_one(quote: Hold, asked: dict[str, object]) -> None:
