@@ -73,24 +73,32 @@ def implied(reading: LogReading, given: Mapping[str, Any], catalog: Catalog) -> 
     asked |= {
         name: said[name] for name in _RESOLVED.get(reading.engine or "", ()) if name in said and name not in asked
     }
-    if len(reading.devices) > 1:
-        asked.pop("gpu", None)
-        asked["gpus"] = list(reading.devices)
-    if "memory_bytes" in asked and not _is_known(asked.get("gpu"), catalog):
-        warnings.append(
-            f"The log names a {asked.pop('gpu')!s:.60}, which the catalog does not hold: its memory is taken."
-        )
+    _settle_cards(asked, reading, catalog, warnings)
     if "attention_data_parallel" in asked:
         asked.pop("data_parallel", None)
     length = next((said[name] for name in _CONTEXT if isinstance(said.get(name), int)), None)
     if length is not None:
         asked |= {"context_tokens": length, "context_limit_tokens": length}
     asked = {name: value for name, value in asked.items() if value is not None}
+    return Implied(asked, tuple(_take_beyond(asked)), tuple(warnings))
+
+
+def _take_beyond(asked: dict[str, Any]) -> list[Fault]:
+    """Take out what no question may have, a fault for each."""
     beyond = [name for name, value in asked.items() if not _is_within(name, value)]
-    faults = [
+    return [
         Fault(f"/{name}", f"The log says {name} {asked.pop(name)!s:.40}, which no question has.") for name in beyond
     ]
-    return Implied(asked, tuple(faults), tuple(warnings))
+
+
+def _settle_cards(asked: dict[str, Any], reading: LogReading, catalog: Catalog, warnings: list[str]) -> None:
+    """Several cards one by one; of one that the catalog does not hold, its memory alone."""
+    if len(reading.devices) > 1:
+        asked.pop("gpu", None)
+        asked["gpus"] = list(reading.devices)
+    if "memory_bytes" in asked and not _is_known(asked.get("gpu"), catalog):
+        card = f"{asked.pop('gpu')!s:.60}"
+        warnings.append(f"The log names a {card}, which the catalog does not hold: its memory is taken.")
 
 
 def _is_known(card: object, catalog: Catalog) -> bool:

@@ -15,6 +15,16 @@ def ceil_div(numerator: int, denominator: int) -> int:
     return -(-numerator // denominator)
 
 
+def up(size: int, step: int) -> int:
+    """The smallest multiple of a positive step that is not below a size."""
+    return -(-size // step) * step
+
+
+def down(size: int, step: int) -> int:
+    """The largest multiple of a positive step that is not above a size."""
+    return size // step * step
+
+
 def whole(value: Fraction | float) -> int:
     """The one rounding rule: up to the next whole byte, since a part of a byte takes one."""
     return -int(-value // 1)

@@ -15,27 +15,11 @@ FLAGS: dict[str, dict[str, Any]] = {path.stem: read_yaml(path) for path in FILES
 SETTLED = {
     *("_adapters", "_loras", "_lora_rank", "_host_loras", "_lora_files", "_lora_sharded", "_lora_words"),
     *("_lora_targets", "_lora_lengths", "_lora_bias", "_lora_towers", "_lora_graphs"),
-    *("_draft", "_dtype", "_quantization", "_nodes", "_local_data", "_executor"),
-    *("_media", "_processor", "_encoder_mode"),
-    *(
-        "_rope_scaling",
-        "_positions",
-        "_state_type",
-        "_devices",
-        "_device",
-        "_main",
-        "_dp_attention",
-        "_experts",
-        "_repository",
-        "_file",
-        "_batch",
-        "_split",
-        "_keys",
-        "_values",
-        "_chunked",
-        "_chunk",
-    ),
-    *("_level", "_compile_mode", "_connector", "_connector_settings", "_host_cache", "_host_cache_backend", "_events"),
+    *("_media", "_processor", "_encoder_mode", "_draft", "_level", "_compile_mode"),
+    *("_connector", "_connector_settings", "_host_cache", "_host_cache_backend", "_events"),
+    *("_rope_scaling", "_positions", "_state_type", "_dtype", "_quantization", "_repository", "_file"),
+    *("_nodes", "_local_data", "_executor", "_devices", "_device", "_main", "_split"),
+    *("_dp_attention", "_experts", "_batch", "_keys", "_values", "_chunked", "_chunk"),
 }
 """Names that `service.domain.commands` settles with others."""
 

@@ -23,10 +23,14 @@ def model_of(name: str) -> str | None:
     return snapshot().named_model(name).model.id
 
 
-@pytest.mark.parametrize("kind, entries_least, names_least", [("gpu", 161, 420), ("model", 367, 596)])
+@pytest.mark.parametrize("kind, entries_least, names_least", [("gpu", 161, 420), ("model", 435, 758)])
 def test_the_list_of_names_is_whole(kind: str, entries_least: int, names_least: int) -> None:
     assert len(KNOWN[kind]) >= entries_least
     assert len(list(known(kind))) >= names_least
+
+
+def test_every_model_is_on_the_list() -> None:
+    assert entries("model").keys() - KNOWN["model"].keys() == set()
 
 
 @pytest.mark.parametrize("kind", ["gpu", "model"])

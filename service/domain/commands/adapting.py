@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from service.domain.engines.vllm.adapter_rules import DEFAULT_RANK
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,10 +20,9 @@ _UNMODELLED: Mapping[str, str] = {
     "_lora_towers": "slots in encoders",
     "_lora_graphs": "graphs for several numbers of adapters",
 }
-_NAMED: Final = (("max_loras", "_loras", 1), ("max_lora_rank", "_lora_rank", 16))
+_NAMED: Final = (("max_loras", "_loras", 1), ("max_lora_rank", "_lora_rank", DEFAULT_RANK))
 """Names of a question with the flags that set them and the engine's defaults."""
-_SIZES = ("_loras", "_lora_rank", "_host_loras", "_lora_sharded")
-_SPOKEN = ("_adapters", *_SIZES, "_lora_files", *_UNMODELLED)
+_SPOKEN = ("_adapters", "_loras", "_lora_rank", "_host_loras", "_lora_sharded", "_lora_files", *_UNMODELLED)
 """Every name that a flag of adapters sets here, in the order in which they are listed."""
 
 
@@ -30,26 +31,25 @@ def settle_adapters(found: Understood, engine: ServingEngine) -> None:
 
     What else is said of them does not matter then.
     """
-    enabled, files = found.take("_adapters"), found.take("_lora_files")
-    said = {name: found.said_by.pop(name) for name in _SPOKEN if name in found.said_by}
-    sizes = {name: found.take(name) for name in _SIZES}
-    others = {name: found.take(name) for name in _UNMODELLED}
-    if not enabled and not found.known("max_loras"):
-        if files is not None:
-            found.fail(
-                f"{said['_lora_files']} loads adapters, for which the engine does not start without --enable-lora."
-            )
-        for name, spelling in said.items():
-            if name != "_lora_files":
-                found.ignore(spelling)
+    values, said = found.take_all(_SPOKEN)
+    if not values.get("_adapters") and not found.known("max_loras"):
+        _without_slots(found, said)
         return
-    for name, value in others.items():
-        if value:
-            found.refuse(f"{said[name]} changes what memory holds and is not modelled: {_UNMODELLED[name]}.")
-    _slots(found, engine, said, sizes)
+    for name, why in _UNMODELLED.items():
+        if values.get(name):
+            found.refuse(f"{said[name]} changes what memory holds and is not modelled: {why}.")
+    _slots(found, engine, said, values)
 
 
-def _slots(found: Understood, engine: ServingEngine, said: Mapping[str, str], sizes: Mapping[str, int | None]) -> None:
+def _without_slots(found: Understood, said: Mapping[str, str]) -> None:
+    for name, spelling in said.items():
+        if name == "_lora_files":
+            found.fail(f"{spelling} loads adapters, for which the engine does not start without --enable-lora.")
+        else:
+            found.ignore(spelling)
+
+
+def _slots(found: Understood, engine: ServingEngine, said: Mapping[str, str], values: Mapping[str, Any]) -> None:
     """Put the slots of an engine that has them, and list what does not change them."""
     enabling = said.get("_adapters", "")
     if "max_loras" not in engine.takes:
@@ -58,13 +58,13 @@ def _slots(found: Understood, engine: ServingEngine, said: Mapping[str, str], si
     for name, own, default in _NAMED:
         # What a field says stands unless a flag of its own says it too: then the two have to agree.
         if own in said or (enabling and name not in found.beside):
-            found.put(name, default if sizes[own] is None else sizes[own], said.get(own, enabling))
+            found.put(name, default if values.get(own) is None else values[own], said.get(own, enabling))
     if enabling and all(name in found.beside for name, _, _ in _NAMED):
         found.ignore(enabling)
-    host, count = sizes["_host_loras"], found.known("max_loras")
+    host, count = values.get("_host_loras"), found.known("max_loras")
     if host is not None and host < count:
         found.fail(f"{said['_host_loras']} {host} is below the {count} adapters of a batch, which the host holds too.")
-    _sharded(found, engine, said, sharded=bool(sizes["_lora_sharded"]))
+    _sharded(found, engine, said, sharded=bool(values.get("_lora_sharded")))
     for name in ("_host_loras", "_lora_files", *_UNMODELLED):
         if name in said:
             found.ignore(said[name])

@@ -316,6 +316,15 @@ class _Hearing:
             return None
         return named.model.architecture.rotary.short_tokens
 
+    def _check_short(self, short_tokens: int, context_tokens: int | None) -> None:
+        """Refuse a context longer than the shorter set's sequences, which the start is for."""
+        if context_tokens and context_tokens > short_tokens:
+            detail = (
+                f"The command starts {self.engine.name} for {short_tokens:,} tokens, those of the model's shorter"
+                f" rotary frequencies: give --max-model-len for sequences of {context_tokens:,}."
+            )
+            raise ValidationError(Fault("/context_tokens", detail), Fault(POINTER, detail))
+
     def _derive_lengths(self, asked: dict[str, Any], taken: dict[str, str], named: NamedModel | None) -> None:
         """What follows for the lengths where the command names none: the model's own, shared by slots.
 
@@ -326,20 +335,12 @@ class _Hearing:
         if "context_limit_tokens" in asked or not own:
             return
         short = self._short_tokens(named)
-        if short and context and context > short:
-            detail = (
-                f"The command starts {self.engine.name} for {short:,} tokens, those of the model's shorter rotary"
-                f" frequencies: give --max-model-len for sequences of {context:,}."
-            )
-            raise ValidationError(Fault("/context_tokens", detail), Fault(POINTER, detail))
         if short:
+            self._check_short(short, context)
             asked["context_limit_tokens"], taken["context_limit_tokens"] = short, "derived"
-            self.found.notes.append(
-                f"no longest sequence in the command: it starts for the {short:,} tokens of the model's shorter rotary"
-                f" frequencies, of {own:,}"
-            )
-            return
-        if context is None and slots > 1:
+            note = f"it starts for the {short:,} tokens of the model's shorter rotary frequencies, of {own:,}"
+            self.found.notes.append(f"no longest sequence in the command: {note}")
+        elif context is None and slots > 1:
             asked["context_tokens"], taken["context_tokens"] = max(1, own // slots), "derived"
             self.found.notes.append(f"the model's own {own:,} tokens are shared by {slots} slots")
         elif self.start.engine in _STARTS_FOR_ITS_MODEL and context and context < own:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from service.domain.engines.vllm.graph_rules import NO_GRAPHS, PIECES, PIECES_AND_STEPS, STEPS
+
 if TYPE_CHECKING:
     from service.domain.commands.meaning import Understood
     from service.domain.engines.vllm import VllmEngine
@@ -23,15 +25,15 @@ _MODES: Final = {
 }
 _MOST_LEVEL: Final = 3
 _LEVELS_SINCE: Final = "0.12.0"
-"""The first release read whose -O is a level of optimization; before, it is the object of compilation."""
-_WITHOUT_PIECES: Final = {"piecewise": "none", "full_and_piecewise": "full_decode_only"}
+"""The first release read whose -O is a level; in engine/arg_utils.py of 0.11.2 it is another --compilation-config."""
+_WITHOUT_PIECES: Final = {PIECES: NO_GRAPHS, PIECES_AND_STEPS: STEPS}
+"""What is left of a mode where no step is cut into pieces."""
 
 
 def settle_graphs(found: Understood, engine: VllmEngine, version: str | None) -> None:
     """Turn levels and modes into `enforce_eager` or `graph_mode`; what compiles otherwise is refused."""
     release = engine.release(version)
-    level, mode = found.take("_level"), found.take("_compile_mode")
-    by_level, by_mode = (found.said_by.pop(name, "") for name in ("_level", "_compile_mode"))
+    (level, by_level), (mode, by_mode) = found.take_said("_level"), found.take_said("_compile_mode")
     if level is not None and release.release < engine.timeline.find(_LEVELS_SINCE):
         level, mode, by_mode = None, str(level), by_level
     if level is not None:
@@ -56,7 +58,7 @@ def _level(found: Understood, level: int, spelling: str) -> None:
             " PIECEWISE in --compilation-config for the graphs that it captures."
         )
     else:
-        found.put("graph_mode", "piecewise", spelling)
+        found.put("graph_mode", PIECES, spelling)
 
 
 def _mode(found: Understood, mode: int | None, what: str, spelling: str, *, keeps: bool) -> None:
@@ -67,10 +69,10 @@ def _mode(found: Understood, mode: int | None, what: str, spelling: str, *, keep
     if mode != 0:
         found.refuse(f"{what} is not modelled: only 0 and 3 are.")
         return
-    graphs = found.known("graph_mode", "full_and_piecewise")
+    graphs = found.known("graph_mode", PIECES_AND_STEPS)
     if graphs in _WITHOUT_PIECES:
-        graphs = _WITHOUT_PIECES[graphs] if keeps else "none"
-    if graphs == "none" or found.known("enforce_eager"):
+        graphs = _WITHOUT_PIECES[graphs] if keeps else NO_GRAPHS
+    if graphs == NO_GRAPHS or found.known("enforce_eager"):
         found.settings.pop("graph_mode", None)
         found.put("enforce_eager", value=True, spelling=found.said_by.pop("graph_mode", spelling))
     else:

@@ -30,7 +30,8 @@ _FILE = re.compile(r"(?P<name>[\w.-]+?)(?:[_-](?P<tag>v?\d+\.\d+[\w.-]*|latest))
 class Image(NamedTuple):
     """What an image says of itself; `engine` is None where it does not say which one it starts.
 
-    `undated` is whether it has a release of its own that it does not say: neither is the newest one meant.
+    `undated` is whether it has a release of its own that it does not say: neither is the newest one meant. What starts
+    in an image `on_the_host` has no GPU.
     """
 
     name: str
@@ -38,11 +39,13 @@ class Image(NamedTuple):
     program: str
     version: str | None
     undated: bool = False
+    on_the_host: bool = False
 
 
 def image_of(word: str) -> Image:
     """Read an image's name, with a registry and a digest or not, or the file that one was pulled into."""
     bare, _, digest = _SCHEME.sub("", word).partition("@sha256:")
+    on_the_host = any(pattern.fullmatch(bare) for pattern in _ON_THE_HOST)
     last = bare.rpartition("/")[2]
     file = _FILE.fullmatch(last)
     if file:
@@ -53,13 +56,8 @@ def image_of(word: str) -> Image:
         name, _, tag = last.partition(":")
     engine, program = _started_by(name, tag)
     version = _version(bare, tag)
-    return Image(word, engine, program, version, version is None and (bool(digest) or not _NEWEST.fullmatch(tag)))
-
-
-def is_on_the_host(word: str) -> bool:
-    """Whether what the image starts has no GPU."""
-    bare = _SCHEME.sub("", word).partition("@sha256:")[0]
-    return any(pattern.fullmatch(bare) for pattern in _ON_THE_HOST)
+    undated = version is None and (bool(digest) or not _NEWEST.fullmatch(tag))
+    return Image(word, engine, program, version, undated, on_the_host)
 
 
 def _started_by(name: str, tag: str) -> tuple[str | None, str]:

@@ -71,6 +71,15 @@ class Understood:
         """Take a name out to settle it."""
         return self.settings.pop(name, default)
 
+    def take_said(self, name: str) -> tuple[Any, str]:
+        """Take a name and the flag that set it out to settle them; None and an empty text where nothing set it."""
+        return self.settings.pop(name, None), self.said_by.pop(name, "")
+
+    def take_all(self, names: Iterable[str]) -> tuple[dict[str, Any], dict[str, str]]:
+        """Take names out to settle them together: the value of each, and the flag of each, both where it was set."""
+        said = {name: self.said_by.pop(name) for name in names if name in self.said_by}
+        return {name: self.settings.pop(name, None) for name in said}, said
+
     def refuse(self, detail: str, close: tuple[str, ...] = ()) -> None:
         """Add a fault of something that is not modelled."""
         self.refused.append(Fault(POINTER, detail, close))

@@ -91,10 +91,10 @@ def settle_weights(
     if beside is not None:
         beside = catalog.format(beside).name
     _settle_method(found, named, methods, own, beside)
-    word = found.take("_dtype")
+    word, spelling = found.take_said("_dtype")
     if word is None:
         return
-    spelling, word = found.said_by.pop("_dtype"), word.removeprefix("torch.")
+    word = word.removeprefix("torch.")
     try:
         computed = catalog.format(word, _POINTER).name
     except QuoteError:
@@ -118,10 +118,9 @@ def _settle_method(
     own: str,
     beside: str | None,
 ) -> None:
-    method = found.take("_quantization")
+    method, spelling = found.take_said("_quantization")
     if method is None:
         return
-    spelling = found.said_by.pop("_quantization")
     rule = methods.get(method)
     if rule is None:
         found.refuse(f"{spelling} {method!r} is not modelled; these are: {', '.join(sorted(methods))}.")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from service.domain.commands.reading import shown
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -42,11 +44,11 @@ def _numbers(found: Understood, spelling: str, text: str) -> list[int] | None:
     matched = [_DEVICE.fullmatch(part.strip()) for part in text.split(",")]
     kinds = {each[1].casefold() for each in matched if each}
     if None in matched or len(kinds) != 1:
-        found.refuse(f"{spelling} {text[:40]!r} is not modelled: only devices of one kind are, such as CUDA0,CUDA1.")
+        found.refuse(f"{spelling} {shown(text)} is not modelled: only devices of one kind are, such as CUDA0,CUDA1.")
         return None
     numbers = [int(each[2]) for each in matched if each]
     if len(set(numbers)) < len(numbers):
-        found.fail(f"{spelling} {text[:40]!r} names a device twice.")
+        found.fail(f"{spelling} {shown(text)} names a device twice.")
     return numbers
 
 

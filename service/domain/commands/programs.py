@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from service.domain.commands.containers import CONTAINERS, KUBECTL, Container, container
 from service.domain.commands.dialects import posix
-from service.domain.commands.images import is_on_the_host
 from service.domain.commands.launchers import LAUNCHERS, PROMPTS, WRAPPERS, launched, unwrapped
 from service.domain.commands.manifests import listed
 from service.domain.commands.pins import pinned
@@ -247,7 +246,7 @@ def _contained(rest: list[Word], variables: dict[str, Word], depth: int) -> Iter
 
 def _date(start: Started, image: Image) -> None:
     """The release that the image says, or that it says none; refused where it has no use for a GPU."""
-    if is_on_the_host(image.name):
+    if image.on_the_host:
         detail = f"The image {image.name[:_SHOWN]} leaves everything on the host, so that there is nothing to quote."
         raise NotSupported(Fault(_POINTER, detail))
     start.version = start.version or image.version

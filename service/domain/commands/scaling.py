@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from service.domain.architecture import ModuleKind
+from service.domain.commands.reading import shown
 from service.domain.configs.rotary import kind_of, rescaled
 
 if TYPE_CHECKING:
@@ -38,9 +39,8 @@ def rescaled_model(found: Understood, named: NamedModel, lengths: LengthRule) ->
     """The model with what `found` says of its positions; itself where nothing does. Faults are added to `found`."""
     if NAMES.isdisjoint(found.settings):
         return named
-    scaling, positions = found.take(SCALING), found.take(POSITIONS)
-    spellings = [found.said_by.pop(name) for name in (SCALING, POSITIONS) if name in found.said_by]
-    said = _Said(found, spellings[0], named.model, lengths)
+    (scaling, scaling_by), (positions, positions_by) = found.take_said(SCALING), found.take_said(POSITIONS)
+    said = _Said(found, scaling_by or positions_by, named.model, lengths)
     model = said.model(scaling, named.model.architecture.context_tokens if positions is None else positions)
     return named if model is None else named._replace(model=model)
 
@@ -92,7 +92,7 @@ class _Said:
         kind = kind_of(scaling)
         if kind not in _MULTIPLY | _PLAIN | _SCALED:
             known = ", ".join(sorted(_MULTIPLY | _PLAIN | _SCALED))
-            detail = f"{self.spelling} with rope_type {kind[:40]!r} is not modelled, only {known}: {_WAY_OUT}."
+            detail = f"{self.spelling} with rope_type {shown(kind)} is not modelled, only {known}: {_WAY_OUT}."
             self.found.refuse(detail)
             return None
         return own if kind in _PLAIN else self._multiplied(kind, scaling, own)

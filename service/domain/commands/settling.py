@@ -75,10 +75,10 @@ def _prompts(found: Understood, beside: Mapping[str, Any]) -> None:
 
     The share of memory follows from the chunk where nobody gives it, and without one from a flag that has no name.
     """
-    chunk = found.take("_chunk")
+    chunk, spelling = found.take_said("_chunk")
     if chunk is None:
         return
-    spelling, limit = found.said_by.pop("_chunk"), found.settings.get("context_limit_tokens")
+    limit = found.settings.get("context_limit_tokens")
     if chunk > 0 or (limit and "memory_utilization" in {*found.settings, *beside}):
         found.put("max_batched_tokens", chunk if chunk > 0 else limit, spelling)
     elif "memory_utilization" in {*found.settings, *beside}:
@@ -100,10 +100,10 @@ def _tensorrt_llm(found: Understood, engine: ServingEngine, version: str | None)
 
 def _experts(found: Understood) -> None:
     """Expert parallelism as a number of ranks: one, or all that slice a layer."""
-    ranks = found.take("_experts")
+    ranks, spelling = found.take_said("_experts")
     if ranks is None:
         return
-    spelling, tensor = found.said_by.pop("_experts"), found.known("tensor_parallel", 1)
+    tensor = found.known("tensor_parallel", 1)
     if ranks == 1:
         found.ignore(spelling)
     elif ranks == tensor:
@@ -124,10 +124,10 @@ def _vllm(found: Understood, engine: VllmEngine, version: str | None) -> None:
 
 def _fitted(found: Understood, engine: VllmEngine, version: str | None) -> None:
     """A length that the engine chooses by what memory holds, where the release knows how to."""
-    since = found.take("_fitted")
+    since, spelling = found.take_said("_fitted")
     if since is None:
         return
-    spelling, release = found.said_by.pop("_fitted"), engine.release(version)
+    release = engine.release(version)
     if release.release < engine.timeline.find(since):
         found.fail(f"vLLM {release.name} needs a number for {spelling}; {since} was the first to choose one itself.")
     found.fitted = spelling
@@ -135,10 +135,10 @@ def _fitted(found: Understood, engine: VllmEngine, version: str | None) -> None:
 
 def _chunks(found: Understood, engine: VllmEngine, version: str | None) -> None:
     """Prompts in chunks: the newer core always has them, the older one is quoted with whole prompts."""
-    chunked = found.take("_chunked")
+    chunked, spelling = found.take_said("_chunked")
     if chunked is None:
         return
-    spelling, core = found.said_by.pop("_chunked"), engine.release(version).engine.core
+    core = engine.release(version).engine.core
     if chunked == (core == "v1"):
         found.ignore(spelling)
     else:
@@ -167,10 +167,9 @@ def _llama_cpp(found: Understood, engine: LlamaCppEngine, version: str | None) -
 
 def _least_batch(found: Understood, default: int) -> None:
     """A pass has no more tokens than a batch."""
-    batch = found.take("_batch")
+    batch, spelling = found.take_said("_batch")
     if batch is None:
         return
-    spelling = found.said_by.pop("_batch")
     if batch < 1:
         found.fail(f"{spelling} must be at least 1, not {batch}.")
     elif batch < found.settings.get("max_batched_tokens", default):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from service.domain.cache.recurrent import RecurrentCache
+from service.domain.commands.reading import shown
 
 if TYPE_CHECKING:
     from service.domain.architecture import CacheLayers
@@ -23,15 +24,15 @@ def with_state_type(found: Understood, named: NamedModel, typed: frozenset[str])
 
     A model without states is left as it is. Faults are added to `found`.
     """
-    word = found.take(TYPE)
+    word, spelling = found.take_said(TYPE)
     if word is None:
         return named
-    spelling, architecture = found.said_by.pop(TYPE), named.model.architecture
+    architecture = named.model.architecture
     specs = [owners.spec for owners in architecture.caches if isinstance(owners.spec, RecurrentCache)]
     if not specs:
         found.ignore(spelling)
     elif word not in _BYTES:
-        found.fail(f"{spelling} needs one of auto, {', '.join(_BYTES)}, not {word[:40]!r}.")
+        found.fail(f"{spelling} needs one of auto, {', '.join(_BYTES)}, not {shown(word)}.")
     elif strange := sorted({spec.mixer.value for spec in specs} - typed):
         found.refuse(f"{spelling} is not modelled for states of {', '.join(strange)} in this release: leave it out.")
     else:

@@ -40,10 +40,9 @@ def read(fields: Fields) -> Architecture:
     silent = _SIGLIP if kind == "llava_onevision" else _CLIP
 
     def encode(inner: Fields) -> list[Module]:
-        stated = inner if fields.has("vision_config") else Fields(silent, inner.pointer)
-        return _encoder(fields, stated, text.hidden_size)
+        return _encoder(fields, inner, text.hidden_size)
 
-    modules, notes = encoder(fields, "vision_config", encode)
+    modules, notes = encoder(fields, "vision_config", encode, silent)
     if kind != "llava":
         newline = Tower(ModuleKind.VISION, "projector")
         newline.vector("image_newline", text.hidden_size)

@@ -45,10 +45,9 @@ def read(fields: Fields) -> Architecture:
     text = read_text(fields, kind, Tying(silent=True), defaults={} if nested else unsaid)
 
     def encode(inner: Fields) -> list[Module]:
-        stated = inner if fields.has("vision_config") else Fields(_PIXTRAL, inner.pointer)
-        return _encoder(fields, stated, text.hidden_size)
+        return _encoder(fields, inner, text.hidden_size)
 
-    modules, notes = encoder(fields, "vision_config", encode)
+    modules, notes = encoder(fields, "vision_config", encode, _PIXTRAL)
     return compose(fields, text, modules, *notes)
 
 

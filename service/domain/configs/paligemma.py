@@ -37,12 +37,11 @@ def read(fields: Fields) -> Architecture:
     text = read_text(fields, "gemma", Tying(silent=True), defaults=_GEMMA if silent else {})
 
     def encode(inner: Fields) -> list[Module]:
-        stated = inner if fields.has("vision_config") else Fields(_SIGLIP, inner.pointer)
-        tower = vision.by_type(stated, "siglip_vision_model")
+        tower = vision.by_type(inner, "siglip_vision_model")
         tower.name = "projector"
-        width = vision.width(stated, "siglip_vision_model")
+        width = vision.width(inner, "siglip_vision_model")
         tower.linear("linear", fields.integer("projection_dim", default=2048), width)
         return tower.modules
 
-    modules, notes = encoder(fields, "vision_config", encode)
+    modules, notes = encoder(fields, "vision_config", encode, _SIGLIP)
     return compose(fields, text, modules, *notes)

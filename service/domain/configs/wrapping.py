@@ -108,13 +108,16 @@ def compose(fields: Fields, text: Architecture, encoders: Iterable[Module], *not
 
 
 def encoder(
-    fields: Fields, name: str, read: Callable[[Fields], Iterable[Module]]
+    fields: Fields,
+    name: str,
+    read: Callable[[Fields], Iterable[Module]],
+    silent: Mapping[str, Any] = _NOTHING,
 ) -> tuple[list[Module], tuple[str, ...]]:
     """The modules of the encoder whose config stands under `name`.
 
-    Where there is none, it is read from an empty one, as the wrapper's own code takes its defaults, with a note.
+    Where there is none, it is read from `silent`, what the wrapper's own code takes then, with a note.
     """
     inner = fields.inner(name)
     if inner is not None:
         return list(read(inner)), ()
-    return list(read(Fields({}, f"{fields.pointer}/{name}"))), (DEFAULT_ENCODER.format(name),)
+    return list(read(Fields(silent, f"{fields.pointer}/{name}"))), (DEFAULT_ENCODER.format(name),)

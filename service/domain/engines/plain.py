@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ENGINES",
     "PLAIN_TYPES",
+    "SIXTEEN_BIT_TYPES",
     "EngineDefaults",
     "LengthRule",
     "PlainEngine",
@@ -30,6 +31,7 @@ __all__ = [
 
 PLAIN_TYPES = frozenset({"fp32", "bf16", "fp16"})
 """Types that are computed in as they are stored."""
+SIXTEEN_BIT_TYPES = frozenset({"bf16", "fp16"})
 
 ENGINES = ("none", "vllm", "sglang", "tensorrt-llm", "llama.cpp", "ollama", "tgi", "lmdeploy")
 """Every engine of the contract, also those that this release refuses by name."""

@@ -289,15 +289,10 @@ class Listener:
         if self._is_of_a_draft(start, literal):
             _leave_to_the_draft(start, found, line.number)
             return
-        device = next((str(each.value) for each in found if each.name == "device"), None)
-        if device is not None:
-            digits = device[len(device.rstrip("0123456789")) :]
-            process = process._replace(label=device, rank=int(digits) if digits else None)
+        writing = _of_device(process, found)
         for each in found:
-            if each.name == "device":
-                continue
-            if not form.refuses or each.name not in Refusal._fields:
-                self._add(start, process, each, line, form)
+            if each.name != "device" and not (form.refuses and each.name in Refusal._fields):
+                self._add(start, writing, each, line, form)
 
     def _is_of_a_draft(self, start: Start, literal: str) -> bool:
         if start.drafting:
@@ -343,6 +338,15 @@ class Listener:
             return present.began or mark in present.marks
         # A draft model is named once more than the model that it drafts for.
         return literal in self.grammar.naming and mark in (present.drafted if present.drafting else present.marks)
+
+
+def _of_device(process: Process, found: list[Found]) -> Process:
+    """The process as one of the device that a line names, whose number is the rank; itself where it names none."""
+    device = next((str(each.value) for each in found if each.name == "device"), None)
+    if device is None:
+        return process
+    digits = device[len(device.rstrip("0123456789")) :]
+    return process._replace(label=device, rank=int(digits) if digits else None)
 
 
 def _leave_to_the_draft(start: Start, found: list[Found], number: int) -> None:

@@ -19,9 +19,8 @@ from service.domain.engines.llama_cpp.pools import CellPool, Layout
 from service.domain.engines.llama_cpp.refusals import check, fused
 from service.domain.engines.llama_cpp.tensors import hosted_modules
 from service.domain.engines.ranks.held import Held, Part, Rank, Terms, given_reserve, held, part
-from service.domain.engines.ranks.pool import up
 from service.domain.errors import Fault, ValidationError
-from service.domain.units import whole
+from service.domain.units import up, whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

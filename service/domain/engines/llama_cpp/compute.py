@@ -12,8 +12,8 @@ from service.domain.architecture import ModuleKind, Shard
 from service.domain.cache.latent import LatentCache
 from service.domain.cache.recurrent import RecurrentCache
 from service.domain.engines.llama_cpp.layers import HostWork
-from service.domain.engines.ranks.pool import up
 from service.domain.memo import remembered
+from service.domain.units import up
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

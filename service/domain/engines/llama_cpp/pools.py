@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from service.domain.engines.ranks.pool import Pool, down, up
+from service.domain.engines.ranks.pool import Pool
+from service.domain.units import down, up
 
 _MOST = 1 << 40
 

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from service.domain.architecture import ModuleKind, Shard
-from service.domain.engines.ranks.pool import up
 from service.domain.memo import remembered
 from service.domain.parallel import stage_layers
-from service.domain.units import ceil_div, whole
+from service.domain.units import ceil_div, up, whole
 
 if TYPE_CHECKING:
     from service.domain.architecture import Architecture, Module

@@ -52,13 +52,3 @@ class Pool(ABC):
     @abstractmethod
     def longest(self, pool_bytes: int, at_most: int) -> int | None:
         """The longest single sequence that it holds; None where even one of `at_most` tokens takes no more."""
-
-
-def up(size: int, step: int) -> int:
-    """The next multiple of a step."""
-    return -(-size // step) * step
-
-
-def down(size: int, step: int) -> int:
-    """The last multiple of a step."""
-    return size // step * step

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from service.domain.engines.ranks.pool import Pool, down, up
-from service.domain.units import ceil_div
+from service.domain.engines.ranks.pool import Pool
+from service.domain.units import ceil_div, down, up
 
 if TYPE_CHECKING:
     from service.domain.engines.sglang.rules import StateRule

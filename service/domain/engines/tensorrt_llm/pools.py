@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from service.domain.engines.ranks.pool import Pool, down, up
-from service.domain.units import ceil_div
+from service.domain.engines.ranks.pool import Pool
+from service.domain.units import ceil_div, down, up
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.architecture import ModuleKind, Shard
 from service.domain.engines.vllm.adapters import buffer_bytes
-from service.domain.engines.vllm.media import is_bare
+from service.domain.engines.vllm.media import takes_media
 from service.domain.engines.vllm.rules import at_capability, kernel_name
 from service.domain.engines.vllm.setting import has_latent, has_states
-from service.domain.engines.vllm.shapes import tower_of, widths_of
+from service.domain.engines.vllm.shapes import widths_of
 from service.domain.units import ceil_div, whole
 
 if TYPE_CHECKING:
@@ -61,8 +61,7 @@ def _compiling(setting: Setting, rules: Rules, batch: Batch) -> int:
     Models of pictures embed words outside what is compiled.
     """
     asked, architecture = setting.asked, setting.model.architecture
-    outside = tower_of(setting.model).hidden and not is_bare(setting, rules)
-    if rules.core == "v0" or not rules.copies_tables or asked.enforce_eager or outside:
+    if rules.core == "v0" or not rules.copies_tables or asked.enforce_eager or takes_media(setting, rules):
         return 0
     table = max((_on_rank(m, setting) for m in architecture.modules if _is_table(m, setting)), default=0)
     return element_bytes(setting) * (table + 2 * batch.tokens * architecture.hidden_size) if table else 0

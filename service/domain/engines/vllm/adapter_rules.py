@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     from service.domain.engines.versions import Release
 
+DEFAULT_RANK = 16
+"""The greatest rank of an adapter where nobody says, in every release read (`max_lora_rank` of LoRAConfig)."""
+
 
 @dataclass(frozen=True, slots=True)
 class SlotLayout:

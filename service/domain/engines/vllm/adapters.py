@@ -11,29 +11,29 @@ import re
 from typing import TYPE_CHECKING
 
 from service.domain.architecture import ModuleKind, Place, Shard
+from service.domain.engines.plain import SIXTEEN_BIT_TYPES
+from service.domain.engines.vllm.adapter_rules import DEFAULT_RANK
 from service.domain.engines.vllm.rules import kernel_name
+from service.domain.engines.vllm.shapes import FUSED
 from service.domain.errors import Fault, NotSupported, ValidationError
 from service.domain.memo import remembered
-from service.domain.units import ceil_div
+from service.domain.units import ceil_div, up
 from service.domain.weights import stage_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from service.domain.engines.vllm.adapter_rules import AdaptedFamily, SlotLayout
+    from service.domain.engines.vllm.adapter_rules import AdaptedFamily, AdapterRules, SlotLayout
     from service.domain.engines.vllm.rules import Rules
-    from service.domain.engines.vllm.setting import Batch, Setting
+    from service.domain.engines.vllm.setting import Asked, Batch, Setting
     from service.domain.weights import Part, StageShapes
 
-DEFAULT_RANK = 16
 _ELEMENT_BYTES, _INDEX_BYTES, _BUFFER_BYTES = 2, 8, 4
 _OLDER_CORE = "the newer core's are, which runs everything from engine_version 0.10.0 on"
 _SWITCH_BYTES, _TABLE_MULTIPLE = 4, 64
 _ADAPTED = frozenset({ModuleKind.ATTENTION, ModuleKind.MLP})
 _ROUTED = frozenset({ModuleKind.ROUTER, ModuleKind.EXPERT})
-_WIDE = frozenset({"bf16", "fp16"})
 _EXPERTS_RUN_BY = frozenset({None, "auto", "triton"})
-_GROUPS = {"q_proj": "qkv", "k_proj": "qkv", "v_proj": "qkv", "gate_proj": "gate_up", "up_proj": "gate_up"}
 _GATED = frozenset({ModuleKind.MLP, ModuleKind.EXPERT})
 _ALONE = frozenset({"o_proj", "down_proj"})
 _GGUF = re.compile(r"i?q\d", re.ASCII)
@@ -42,7 +42,7 @@ _LEADING = frozenset({"q_proj", "gate_proj"})
 
 def slot_bytes(setting: Setting, rules: Rules, batch: Batch) -> tuple[int, ...]:
     """Bytes of all slots and their indices on the fullest rank of each pipeline stage; 0 where none were asked for."""
-    layout, slots = setting.layout, setting.asked.max_loras
+    layout, slots = setting.layout, _slots(setting)
     if not slots:
         return (0,) * layout.pipeline
     family, known = _known(setting, rules)
@@ -50,6 +50,11 @@ def slot_bytes(setting: Setting, rules: Rules, batch: Batch) -> tuple[int, ...]:
     found: tuple[int, ...] = remembered(setting.model, key, lambda: _stages(setting, family, known))
     indices = batch.tokens * known.token_bytes + batch.sequences * known.sequence_bytes
     return tuple(size + indices for size in found)
+
+
+def _slots(setting: Setting) -> int:
+    """Adapters of a batch, each with a slot; 0 where adapters are not enabled."""
+    return setting.asked.max_loras or 0
 
 
 def rank_of(setting: Setting) -> int:
@@ -79,7 +84,7 @@ def graph_kinds(setting: Setting, rules: Rules) -> int:
 
 def slots_note(setting: Setting) -> str:
     """What the slots are for."""
-    count = setting.asked.max_loras or 0
+    count = _slots(setting)
     return (
         f"slots for {count:,} adapter{'s' * (count > 1)} of rank {rank_of(setting)}, allocated as the model is loaded"
     )
@@ -87,14 +92,10 @@ def slots_note(setting: Setting) -> str:
 
 def check_adapters(setting: Setting, release: str, rules: Rules) -> None:
     """Refuse what the engine refuses (ValidationError) and what is not described (NotSupported); raises QuoteError."""
-    asked = setting.asked
-    if asked.max_loras is None:
-        said = {"max_lora_rank": asked.max_lora_rank is not None, "fully_sharded_loras": asked.fully_sharded_loras}
-        faults = [Fault(f"/{n}", f"{n} is of adapters: give max_loras too.") for n, given in said.items() if given]
-        if faults:
-            raise ValidationError(*faults)
+    if setting.asked.max_loras is None:
+        _check_alone(setting.asked)
         return
-    if not asked.max_loras:
+    if not setting.asked.max_loras:
         detail = "vLLM keeps at least one slot for adapters: leave max_loras out where there are none."
         raise ValidationError(Fault("/max_loras", detail))
     family, layout = _known(setting, rules)
@@ -102,6 +103,17 @@ def check_adapters(setting: Setting, release: str, rules: Rules) -> None:
     _check_weights(setting)
     if family.experts:
         _check_experts(setting)
+    _check_words(setting, release, family, layout)
+
+
+def _check_alone(asked: Asked) -> None:
+    said = {"max_lora_rank": asked.max_lora_rank is not None, "fully_sharded_loras": asked.fully_sharded_loras}
+    faults = [Fault(f"/{name}", f"{name} is of adapters: give max_loras too.") for name, given in said.items() if given]
+    if faults:
+        raise ValidationError(*faults)
+
+
+def _check_words(setting: Setting, release: str, family: AdaptedFamily, layout: SlotLayout) -> None:
     words = setting.model.architecture.vocabulary_size + family.longer * layout.added_words
     if family.outputs and words > layout.most_words:
         detail = f"vLLM {release} takes adapters for at most {layout.most_words:,} words, not for {words:,}."
@@ -139,7 +151,7 @@ def _check_experts(setting: Setting) -> None:
     if setting.layout.data > 1:
         detail = "Slots of adapters for experts of several replicas are not described yet."
         faults.append(Fault("/data_parallel", detail))
-    if setting.weights.name not in _WIDE:
+    if setting.weights.name not in SIXTEEN_BIT_TYPES:
         detail = f"Slots of adapters for experts in {setting.weights.name} are not described yet."
         faults.append(Fault("/max_loras", detail))
     if named not in _EXPERTS_RUN_BY:
@@ -150,9 +162,19 @@ def _check_experts(setting: Setting) -> None:
 
 def _known(setting: Setting, rules: Rules) -> tuple[AdaptedFamily, SlotLayout]:
     """The family's and the release's rules; raises NotSupported where one was not read."""
-    found, name = rules.adapters, setting.model.architecture.model_type
+    family, layout = _described(setting, rules.adapters, rules.core)
+    key = ("vllm-slots-of-none", family.experts)
+    strange: list[str] = remembered(setting.model, key, lambda: _strange(setting, family))
+    if strange:
+        detail = f"Slots of adapters for {', '.join(strange)} of {setting.model.name} are not described yet."
+        raise NotSupported(Fault("/max_loras", detail))
+    return family, layout
+
+
+def _described(setting: Setting, found: AdapterRules, core: str) -> tuple[AdaptedFamily, SlotLayout]:
+    name = setting.model.architecture.model_type
     family, known = found.families.get(name), found.since.get(name)
-    if known and (found.layout is None or rules.core == "v0"):
+    if known and (found.layout is None or core == "v0"):
         first = f"{known} is the first release whose are" if found.layout is None else _OLDER_CORE
         raise NotSupported(Fault("/max_loras", f"Slots of adapters are not described here: {first}."))
     if family is None or found.layout is None:
@@ -161,11 +183,6 @@ def _known(setting: Setting, rules: Rules) -> tuple[AdaptedFamily, SlotLayout]:
         raise NotSupported(Fault("/max_loras", detail))
     if family.refused:
         raise ValidationError(Fault("/max_loras", f"vLLM does not support adapters of {setting.model.name} ({name})."))
-    key = ("vllm-slots-of-none", family.experts)
-    strange: list[str] = remembered(setting.model, key, lambda: _strange(setting, family))
-    if strange:
-        detail = f"Slots of adapters for {', '.join(strange)} of {setting.model.name} are not described yet."
-        raise NotSupported(Fault("/max_loras", detail))
     return family, found.layout
 
 
@@ -173,14 +190,14 @@ def _strange(setting: Setting, family: AdaptedFamily) -> list[str]:
     """Matrices of the layers of which nobody said whether they have slots."""
     modules = (m for m in setting.model.architecture.modules if m.place is Place.LAYERS and m.columns > 1)
     held = (m for m in modules if m.kind is not ModuleKind.PREDICTION and not (family.experts and m.kind in _ROUTED))
-    return sorted({m.name for m in held if m.kind not in _ADAPTED or m.name not in {*_GROUPS, *_ALONE}})
+    return sorted({m.name for m in held if m.kind not in _ADAPTED or m.name not in {*FUSED, *_ALONE}})
 
 
 def _stages(setting: Setting, family: AdaptedFamily, layout: SlotLayout) -> tuple[int, ...]:
     """Every stage's slots without what a batch decides."""
     stages = stage_shapes(setting.model.architecture, setting.layout)
     last = len(stages) - 1
-    slots = setting.asked.max_loras or 0
+    slots = _slots(setting)
     switches = _SWITCH_BYTES * (slots + 1)
     return tuple(
         slots * _ELEMENT_BYTES * sum(_elements(setting, family, shapes))
@@ -207,7 +224,7 @@ def _factors(part: Part, family: AdaptedFamily, rank: int, share: int) -> int:
         return rank * part.columns + ceil_div(part.rows, share) * rank
     if shard is Shard.REPLICATED:
         return rank * (part.columns + part.rows)
-    shared = _GROUPS.get(name) in family.joined and name not in _LEADING
+    shared = FUSED.get(name) in family.joined and name not in _LEADING
     return (0 if shared else rank // share * part.columns) + part.rows * rank
 
 
@@ -227,30 +244,25 @@ def _tables(setting: Setting, family: AdaptedFamily, layout: SlotLayout, *, firs
 
 def _added(setting: Setting, layout: SlotLayout) -> int:
     """Bytes of rows for added words of every slot."""
-    slots = setting.asked.max_loras or 0
-    return slots * layout.added_words * setting.model.architecture.hidden_size * _ELEMENT_BYTES
+    return _slots(setting) * layout.added_words * setting.model.architecture.hidden_size * _ELEMENT_BYTES
 
 
 def _input_bytes(setting: Setting, layout: SlotLayout) -> int:
-    architecture, slots = setting.model.architecture, setting.asked.max_loras or 0
+    architecture = setting.model.architecture
     rows = architecture.vocabulary_size + layout.added_words + architecture.hidden_size
-    return slots * rank_of(setting) * rows * _ELEMENT_BYTES + _added(setting, layout)
+    return _slots(setting) * rank_of(setting) * rows * _ELEMENT_BYTES + _added(setting, layout)
 
 
 def _output_bytes(setting: Setting, family: AdaptedFamily, layout: SlotLayout) -> int:
     """Factors for logits of the whole vocabulary, the order of words over ranks, and a longer output matrix."""
-    architecture, slots, tensor = setting.model.architecture, setting.asked.max_loras or 0, setting.layout.tensor
+    architecture, tensor = setting.model.architecture, setting.layout.tensor
     hidden, words = architecture.hidden_size, architecture.vocabulary_size
-    rows = _up(words + family.longer * layout.added_words, layout.head_multiple)
-    size = slots * rank_of(setting) * (hidden + rows) * _ELEMENT_BYTES + _added(setting, layout)
-    plain = _up(words, _TABLE_MULTIPLE)
-    held = _up(words, layout.head_multiple) + layout.added_words if family.longer else plain
+    rows = up(words + family.longer * layout.added_words, layout.head_multiple)
+    size = _slots(setting) * rank_of(setting) * (hidden + rows) * _ELEMENT_BYTES + _added(setting, layout)
+    plain = up(words, _TABLE_MULTIPLE)
+    held = up(words, layout.head_multiple) + layout.added_words if family.longer else plain
     if tensor > 1:
         size += _INDEX_BYTES * held
     if not architecture.tied:
         size += (held - plain) * hidden * _ELEMENT_BYTES // tensor
     return size
-
-
-def _up(size: int, multiple: int) -> int:
-    return ceil_div(size, multiple) * multiple

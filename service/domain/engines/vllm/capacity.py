@@ -152,10 +152,7 @@ def hold(setting: Setting, release: ReleaseRules) -> Held:
     """Quote a setting by a release's rules; raises QuoteError for what the release has no meaning for."""
     rules = release.cores[core_of(setting, release)]
     refusals = check(setting, release, rules)
-    batch, plan = batch_of(setting, rules), plan_of(setting, rules)
-    check_offload(setting, release, rules, len(plan.groups))
-    flight, loaded = flight_of(setting, rules, batch), loaded_of(setting, rules)
-    ranks = _ranks(setting, rules, batch, loaded, plan)
+    batch, plan, flight, loaded, ranks = _placed(setting, release, rules)
     fewest = ranks[0] if len(ranks) == 1 else min(ranks, key=lambda rank: (-rank.over_bytes, rank.blocks))
     context, limit = setting.context_tokens, setting.limit_tokens
     limit_blocks = plan.blocks(limit, flight)
@@ -174,13 +171,20 @@ def ceiling(setting: Setting, release: ReleaseRules, before: Setting) -> int:
     """
     rules = release.cores[core_of(setting, release)]
     check_change(setting, before, release, rules)
-    batch, plan = batch_of(setting, rules), plan_of(setting, rules)
-    check_offload(setting, release, rules, len(plan.groups))
-    flight, loaded = flight_of(setting, rules, batch), loaded_of(setting, rules)
-    ranks = _ranks(setting, rules, batch, loaded, plan)
+    _, plan, flight, _, ranks = _placed(setting, release, rules)
     if any(rank.over_bytes for rank in ranks):
         return 0
     return min(rank.blocks for rank in ranks) // plan.blocks(setting.context_tokens, flight)
+
+
+def _placed(
+    setting: Setting, release: ReleaseRules, rules: Rules
+) -> tuple[Batch, Plan, Flight, Loaded, tuple[Rank, ...]]:
+    """What a start is made of before anything is read off it; raises QuoteError where that cannot be told."""
+    batch, plan = batch_of(setting, rules), plan_of(setting, rules)
+    check_offload(setting, release, rules, len(plan.groups))
+    flight, loaded = flight_of(setting, rules, batch), loaded_of(setting, rules)
+    return batch, plan, flight, loaded, _ranks(setting, rules, batch, loaded, plan)
 
 
 @lru_cache(maxsize=256)

@@ -91,8 +91,7 @@ class Connectors:
 
     def _children(self, name: str, settings: Mapping[str, Any]) -> Iterator[str]:
         row = self.known.get(name)
-        listed = settings.get("connectors") if row and row.children else None
-        for child in (listed if isinstance(listed, list) else [])[:_MOST_CHILDREN]:
+        for child in _listed(settings)[:_MOST_CHILDREN] if row and row.children else ():
             yield str(child.get("kv_connector")) if isinstance(child, dict) else str(child)
 
     def _unknown(self, name: str, release: Release) -> Verdict | None:
@@ -131,10 +130,15 @@ def _reached(since: str | None, release: Release) -> bool:
     return since is not None and release >= parse(since)
 
 
+def _listed(settings: Mapping[str, Any]) -> list[Any]:
+    """The connectors that one is made of, as they are given; none where those are no list."""
+    found = settings.get("connectors")
+    return found if isinstance(found, list) else []
+
+
 def _all_settings(settings: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield settings
-    listed = settings.get("connectors")
-    for child in listed if isinstance(listed, list) else []:
+    for child in _listed(settings):
         inner = child.get("kv_connector_extra_config") if isinstance(child, dict) else None
         if isinstance(inner, dict):
             yield inner

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from service.domain.cache.latent import LatentCache
+from service.domain.engines.plain import PLAIN_TYPES
 from service.domain.engines.vllm.activations import element_bytes, workspace_bytes
 from service.domain.engines.vllm.adapters import graph_kinds
 from service.domain.engines.vllm.attending import (
@@ -17,6 +18,7 @@ from service.domain.engines.vllm.attending import (
     flashinfer_attends,
     replays_single_tokens,
 )
+from service.domain.engines.vllm.graph_rules import NO_GRAPHS, PIECES, PIECES_AND_STEPS, STEPS, WHOLE
 from service.domain.engines.vllm.rules import NOTHING, Span
 from service.domain.engines.vllm.shapes import tower_of, widths_of
 from service.domain.errors import Fault, NotSupported, ValidationError, nearest
@@ -24,18 +26,16 @@ from service.domain.spans import GRAPH_MODES
 from service.domain.units import ceil_div, whole
 
 if TYPE_CHECKING:
-    from service.domain.engines.vllm.rules import GraphBytes, Rules
+    from service.domain.engines.vllm.graph_rules import GraphBytes
+    from service.domain.engines.vllm.rules import Rules
     from service.domain.engines.vllm.setting import Batch, Setting
 
-NO_GRAPHS, WHOLE, PIECES_AND_STEPS = "none", "full", "full_and_piecewise"
-PIECES, STEPS = "piecewise", "full_decode_only"
 _WITH_PIECES = frozenset({PIECES, PIECES_AND_STEPS, WHOLE})
 _WITH_STEPS = frozenset({STEPS, PIECES_AND_STEPS, WHOLE})
 """Whole graphs become both kinds where attention cannot be part of them (resolve_cudagraph_mode_and_sizes)."""
 _WIDE_BYTES, _HALF_BYTES = 4, 2
 _SPLITTING = frozenset({"flash_attn", "flash_attn_mla"})
 _DATA_CENTRE_BLACKWELL = 10
-_PLAIN = frozenset({"bf16", "fp16", "fp32"})
 
 
 def graphs_of(setting: Setting, rules: Rules, batch: Batch) -> tuple[Span, str]:
@@ -67,7 +67,7 @@ def check_graphs(setting: Setting, batch: Batch) -> None:
     if asked.graph_sizes is not None and asked.graph_size_limit not in {None, largest}:
         detail = f"graph_size_limit is {asked.graph_size_limit}, and the largest of graph_sizes {largest}."
         raise ValidationError(Fault("/graph_size_limit", detail))
-    if mode == WHOLE and setting.weights.name not in _PLAIN and not attends_in_any_graph(setting):
+    if mode == WHOLE and setting.weights.name not in PLAIN_TYPES and not attends_in_any_graph(setting):
         detail = f"Whether steps of {setting.weights.name} are still cut into pieces is not known for graph_mode full."
         raise NotSupported(Fault("/graph_mode", detail, (PIECES_AND_STEPS, STEPS)))
 
@@ -78,7 +78,7 @@ def _bytes(setting: Setting, rules: Rules) -> GraphBytes:
 
 
 def sizes_of(setting: Setting, rules: Rules, batch: Batch) -> tuple[list[int], list[int]]:
-    """Sizes captured in pieces, up to twice a decode step's tokens, and of whole steps, by mode those of decoding."""
+    """Sizes in tokens, rising: those captured in pieces, and those of whole steps; by mode either may be none."""
     asked, mode = setting.asked, setting.asked.graph_mode or PIECES_AND_STEPS
     tokens = batch.sequences * (1 + asked.speculative_tokens)
     sizes = _sizes(setting, rules, batch, tokens)
@@ -91,7 +91,7 @@ def sizes_of(setting: Setting, rules: Rules, batch: Batch) -> tuple[list[int], l
 
 
 def _sizes(setting: Setting, rules: Rules, batch: Batch, tokens: int) -> list[int]:
-    """Sizes as asked, up to a size that was asked for, or the release's own for so many tokens of a decode step."""
+    """Sizes as asked, or the release's own up to the largest asked for, else to twice the tokens of a decode step."""
     asked, rule = setting.asked, rules.graphs
     if asked.graph_sizes is not None:
         return sorted({size for size in asked.graph_sizes if size <= batch.tokens})
@@ -111,7 +111,7 @@ def _first(setting: Setting, rules: Rules, pieces: list[int], steps: list[int]) 
 
 def _first_piece(setting: Setting, rules: Rules, tokens: int) -> int:
     """Libraries on a stream of their own, plain matrices with two workspaces, and a pass over the largest size."""
-    workspaces = workspace_bytes(setting, rules) * (2 if setting.weights.name in _PLAIN else 1)
+    workspaces = workspace_bytes(setting, rules) * (2 if setting.weights.name in PLAIN_TYPES else 1)
     shape = widths_of(setting.model, setting.layout)
     return _bytes(setting, rules).first + workspaces + element_bytes(setting) * tokens * shape.widest
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from service.domain.cache.full import FullCache
 from service.domain.engines.vllm import explain
-from service.domain.engines.vllm.adapters import DEFAULT_RANK
+from service.domain.engines.vllm.adapter_rules import DEFAULT_RANK
 from service.domain.engines.vllm.batch import batch_of
 from service.domain.engines.vllm.capacity import hold
 from service.domain.engines.vllm.levers import levers

@@ -11,7 +11,7 @@ from service.domain.engines.vllm.media import idle_towers, stands_whole
 from service.domain.engines.vllm.offloading import hosted_bytes
 from service.domain.engines.vllm.shapes import TOWERS, rotary_elements
 from service.domain.parallel import stage_layers
-from service.domain.units import ceil_div, whole
+from service.domain.units import ceil_div, up, whole
 from service.domain.weights import rank_weights
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _vocabulary(setting: Setting, rules: Rules, *, first: bool, last: bool) -> i
     """What rounding the vocabulary up adds to the tables of this stage."""
     architecture, tensor = setting.model.architecture, setting.layout.tensor
     own = architecture.vocabulary_size
-    rows = _up(own, rules.constants.vocabulary_multiple)
+    rows = up(own, rules.constants.vocabulary_multiple)
     added = 0
     for module in architecture.modules:
         if module.kind in _TABLES and module.rows == own and _stands(module, first=first, last=last):
@@ -79,10 +79,10 @@ def _vocabulary(setting: Setting, rules: Rules, *, first: bool, last: bool) -> i
 def _towers(setting: Setting, rules: Rules) -> list[int]:
     """Bytes of the encoders on each stage that are not loaded, less what those that stand whole hold besides."""
     architecture, number, layout = setting.model.architecture, setting.weights, setting.layout
-    idle, whole = idle_towers(setting, rules), stands_whole(setting, rules)
-    if not (idle or whole) or number.file_bytes is not None:
+    idle, undivided = idle_towers(setting, rules), stands_whole(setting, rules)
+    if not (idle or undivided) or number.file_bytes is not None:
         return [0] * layout.pipeline
-    kept = tuple(_undivided(m) if whole else m for m in architecture.modules if m.kind not in idle)
+    kept = tuple(_undivided(m) if undivided else m for m in architecture.modules if m.kind not in idle)
     divided, loaded = (rank_weights(a, number, layout) for a in (architecture, replace(architecture, modules=kept)))
     return [before.bytes - after.bytes for before, after in zip(divided, loaded, strict=True)]
 
@@ -122,13 +122,9 @@ def _is_expert(module: Module) -> bool:
 
 def _padded(module: Module, padding: Padding, number: WeightFormat, rows: int, columns: int) -> int:
     wide_rows = module.shard is not Shard.COLUMNS
-    up = (padding.rows, padding.columns) if wide_rows else (padding.columns, padding.rows)
-    size = number.matrix_bytes(_up(rows, up[0]), _up(columns, up[1]), module.kind)
+    steps = (padding.rows, padding.columns) if wide_rows else (padding.columns, padding.rows)
+    size = number.matrix_bytes(up(rows, steps[0]), up(columns, steps[1]), module.kind)
     return whole(size * padding.factor)
-
-
-def _up(size: int, multiple: int) -> int:
-    return ceil_div(size, multiple) * multiple
 
 
 def _expert_shape(module: Module, layout: Layout) -> tuple[int, int, int]:

@@ -100,9 +100,14 @@ def is_bare(setting: Setting, rules: Rules) -> bool:
     return bool(setting.asked.encoder_limits) and not media_of(setting, rules).taken
 
 
+def takes_media(setting: Setting, rules: Rules) -> bool:
+    """Whether the model has an encoder and some of its items may come."""
+    return bool(tower_of(setting.model).hidden) and not is_bare(setting, rules)
+
+
 def is_profiled(setting: Setting, rules: Rules) -> bool:
     """Whether the start runs an encoder before it sizes its cache."""
-    return bool(tower_of(setting.model).hidden) and setting.asked.encoder_profiling and not is_bare(setting, rules)
+    return setting.asked.encoder_profiling and takes_media(setting, rules)
 
 
 def idle_towers(setting: Setting, rules: Rules) -> frozenset[ModuleKind]:
@@ -144,8 +149,13 @@ def profiled_tokens(setting: Setting, rules: Rules, batch: Batch) -> int:
     if rules.core == "v0":
         return min(batch.tokens, item)
     budget, limit = max(batch.tokens, item), media.limits.get(name)
-    if limit is None:
-        return budget
+    return budget if limit is None else _limited_tokens(setting, batch, media, limit, item=item, budget=budget)
+
+
+def _limited_tokens(  # noqa: PLR0913  # a limit, and what it is a limit of
+    setting: Setting, batch: Batch, media: Media, limit: Limit, *, item: int, budget: int
+) -> int:
+    """Tokens of the items that a limit leaves, where one has `item` tokens and a batch room for `budget`."""
     # As many as a batch has room for, and as many as its sequences may bring.
     items = min(budget // item, batch.sequences * max(1, min(limit.most, setting.limit_tokens // item)))
     sized = media.tokens(limit)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from service.domain.engines.vllm.batch import batch_of
 from service.domain.engines.vllm.media import is_profiled, largest_item, media_of
+from service.domain.engines.vllm.media_rules import GIVE_BUDGET
 from service.domain.engines.vllm.shapes import tower_of
 from service.domain.errors import Fault, NotSupported
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 _LIMITS = "/encoder_limits"
 _VOWELS = ("a", "i")
-_WAY_OUT = "give encoder_budget_tokens, the budget that logs print for the encoder cache"
 
 
 def check_media(setting: Setting, rules: Rules) -> None:
@@ -34,30 +34,31 @@ def check_media(setting: Setting, rules: Rules) -> None:
     if asked.encoder_budget_tokens is not None:
         return
     if rules.core == "v0" and any(limit.most != 1 for limit in media.limits.values()):
-        raise NotSupported(Fault(_LIMITS, f"Limits other than 1 are not modelled for the older core: {_WAY_OUT}."))
+        raise NotSupported(Fault(_LIMITS, f"Limits other than 1 are not modelled for the older core: {GIVE_BUDGET}."))
     if is_profiled(setting, rules):
         _check_known(setting, rules, media)
         _check_sizes(setting, rules, media)
 
 
 def _check_known(setting: Setting, rules: Rules, media: Media) -> None:
-    name, unknown = setting.model.name, media.unknown()
+    unknown = media.unknown()
     if setting.asked.encoder_image_pixels and not media.picture_tokens:
-        detail = f"How many tokens {name} makes of so many pixels is not known of this release"
-        raise NotSupported(Fault("/encoder_image_pixels", f"{detail}: {_WAY_OUT}."))
-    if not unknown:
-        return
+        detail = f"How many tokens {setting.model.name} makes of so many pixels is not known of this release"
+        raise NotSupported(Fault("/encoder_image_pixels", f"{detail}: {GIVE_BUDGET}."))
+    if unknown:
+        _check_unknown(setting, rules, media, unknown[0])
+
+
+def _check_unknown(setting: Setting, rules: Rules, media: Media, modality: str) -> None:
+    """A batch of unknown items is as long as one of known ones, unless limits leave some out or too few to fill it."""
+    size = f"many tokens the largest {modality} of {setting.model.name} has is not known"
     if media.cut:
-        detail = f"How many tokens the largest {unknown[0]} of {name} has is not known"
-        raise NotSupported(Fault(_LIMITS, f"{detail}: {_WAY_OUT}."))
-    counts = [limit.most for modality, limit in media.limits.items() if modality in media.taken]
+        raise NotSupported(Fault(_LIMITS, f"How {size}: {GIVE_BUDGET}."))
+    counts = [limit.most for name, limit in media.limits.items() if name in media.taken]
     batch = batch_of(setting, rules)
     if counts and batch.sequences * min(counts) * rules.media.least_tokens < batch.tokens:
         detail = f"{batch.sequences} sequences with {min(counts)} each may bring fewer items than a batch of"
-        detail += (
-            f" {batch.tokens:,} tokens holds, and how many tokens the largest {unknown[0]} of {name} has is not known"
-        )
-        raise NotSupported(Fault(_LIMITS, f"{detail}: {_WAY_OUT}."))
+        raise NotSupported(Fault(_LIMITS, f"{detail} {batch.tokens:,} tokens holds, and how {size}: {GIVE_BUDGET}."))
 
 
 def _check_sizes(setting: Setting, rules: Rules, media: Media) -> None:
@@ -69,4 +70,4 @@ def _check_sizes(setting: Setting, rules: Rules, media: Media) -> None:
         if counts and limit.width and not (media.family.pixels and name == "image" and profiled):
             article = "an" if name.startswith(_VOWELS) else "a"
             detail = f"How many tokens {article} {name} of {limit.width} x {limit.height} has is not known"
-            raise NotSupported(Fault(_LIMITS, f"{detail}: {_WAY_OUT}."))
+            raise NotSupported(Fault(_LIMITS, f"{detail}: {GIVE_BUDGET}."))

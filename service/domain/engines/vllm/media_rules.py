@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from service.domain.engines.dated import Dated
     from service.domain.engines.versions import Release
 
+GIVE_BUDGET = "give encoder_budget_tokens, the budget that logs print for the encoder cache"
+"""The way out of every refusal of what cannot be told of encoders."""
+
 
 class Item(NamedTuple):
     """Tokens of a modality's largest item: as many times `tokens` as the longest sequence holds, `most` at most.

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
+from service.domain.engines.plain import SIXTEEN_BIT_TYPES
 from service.domain.engines.vllm.activations import second_runner
-from service.domain.engines.vllm.media import is_bare
+from service.domain.engines.vllm.media import takes_media
 from service.domain.engines.vllm.rules import kernel_name
-from service.domain.engines.vllm.shapes import tower_of
+from service.domain.engines.vllm.shapes import FUSED
 from service.domain.errors import Fault, NotSupported
 from service.domain.parallel import stage_layers
 from service.domain.weights import stage_shapes
@@ -27,10 +28,8 @@ if TYPE_CHECKING:
     from service.domain.weights import Part, StageShapes
 
 _NAME: Final = "/cpu_offload_bytes"
-_SIXTEEN_BITS: Final = frozenset({"bf16", "fp16"})
-# Of experts in 16 bits these devices' kernels take the weights as they are loaded.
+# From there on kernels of experts in 16 bits make new weights of what was loaded.
 _CONVERTING_CAPABILITY: Final = 10.0
-_FUSED: Final = {"q_proj": "qkv", "k_proj": "qkv", "v_proj": "qkv", "gate_proj": "gate_up", "up_proj": "gate_up"}
 _BIAS: Final = ".bias"
 # Parameters of a layer in the order of their modules: attention, router, shared experts, experts or inner layer, norms.
 _ORDER: Final = (
@@ -44,21 +43,24 @@ _PLACE: Final = {name: place for place, name in enumerate(_ORDER)}
 
 def hosted_bytes(setting: Setting, rules: Rules) -> tuple[int, ...]:
     """Bytes of the fullest rank of each stage that stay in host memory; none of them where the engine ignores it."""
-    layout, budget = setting.layout, setting.asked.cpu_offload_bytes
-    if not budget or _ignored(setting, rules):
+    layout, budget_bytes = setting.layout, setting.asked.cpu_offload_bytes
+    if not budget_bytes or _ignored(setting, rules):
         return (0,) * layout.pipeline
     shapes = stage_shapes(setting.model.architecture, layout)
     stages = stage_layers(setting.model.architecture.layers, layout.pipeline)
-    return tuple(_used(budget, _parameters(s, layers, setting)) for s, layers in zip(shapes, stages, strict=True))
+    return tuple(
+        _used_bytes(budget_bytes, _parameters(s, layers, setting)) for s, layers in zip(shapes, stages, strict=True)
+    )
 
 
-def _used(budget: int, sizes: Iterator[int]) -> int:
-    used = 0
-    for size in sizes:
-        if used >= budget:
+def _used_bytes(budget_bytes: int, sizes_bytes: Iterator[int]) -> int:
+    """Bytes moved until the budget is reached, the last parameter whole."""
+    used_bytes = 0
+    for size_bytes in sizes_bytes:
+        if used_bytes >= budget_bytes:
             break
-        used += size
-    return used
+        used_bytes += size_bytes
+    return used_bytes
 
 
 def _parameters(shapes: StageShapes, layers: range, setting: Setting) -> Iterator[int]:
@@ -80,7 +82,7 @@ def _parameter(name: str) -> str:
     """What the engine calls the parameter that holds a matrix of that name, as far as its order goes."""
     bare = name.removesuffix(_BIAS)
     block, dot, last = bare.rpartition(".")
-    return block + dot + _FUSED.get(last, last) + (_BIAS if bare != name else "")
+    return block + dot + FUSED.get(last, last) + (_BIAS if bare != name else "")
 
 
 def _ignored(setting: Setting, rules: Rules) -> bool:
@@ -134,7 +136,7 @@ def _unknown(setting: Setting, release: ReleaseRules, rules: Rules) -> str | Non
 
 
 def _unknown_format(setting: Setting) -> str | None:
-    if setting.weights.name not in _SIXTEEN_BITS:
+    if setting.weights.name not in SIXTEEN_BIT_TYPES:
         return (
             f"Kernels for {setting.weights.name} make new weights of what was loaded, on the device or not by release:"
             " only 16-bit weights are quoted with some in host memory."
@@ -178,7 +180,7 @@ def _unknown_modules(setting: Setting) -> str | None:
 
 
 def _unknown_towers(setting: Setting, rules: Rules) -> str | None:
-    if tower_of(setting.model).hidden and rules.offload.towers and not is_bare(setting, rules):
+    if rules.offload.towers and takes_media(setting, rules):
         return (
             "This release leaves its encoder in host memory too, before or after its layers: give"
             " encoder_budget_tokens 0 for text alone, or an engine_version before 0.29."

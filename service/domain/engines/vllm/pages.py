@@ -13,7 +13,7 @@ from service.domain.cache.indexer import IndexerCache
 from service.domain.cache.latent import LatentCache
 from service.domain.cache.recurrent import Mixer, RecurrentCache
 from service.domain.cache.sliding import SlidingCache
-from service.domain.units import ceil_div, whole
+from service.domain.units import ceil_div, up, whole
 
 if TYPE_CHECKING:
     from service.domain.architecture import CacheLayers
@@ -142,7 +142,7 @@ def _latent_bytes(spec: LatentCache, number: CacheFormat, rules: PageRules, head
         return spec.read_width + scales + _ROPE_BYTES * (spec.key_width - spec.read_width)
     size = spec.row_bytes(number)
     if rules.latent_multiple_bytes > 1:
-        return ceil_div(whole(size), rules.latent_multiple_bytes) * rules.latent_multiple_bytes
+        return up(whole(size), rules.latent_multiple_bytes)
     return size.numerator if size.denominator == 1 else size
 
 

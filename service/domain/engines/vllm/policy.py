@@ -13,6 +13,7 @@ from service.domain.engines.versions import Release, Timeline, parse
 from service.domain.engines.vllm.adapter_rules import AdapterTopic, read_adapters
 from service.domain.engines.vllm.connectors import Connectors, connectors
 from service.domain.engines.vllm.drafts import DrafterNames, drafter_names
+from service.domain.engines.vllm.graph_rules import GraphsRule, read_graph
 from service.domain.engines.vllm.media_rules import MediaTopics, TowersRule, topics_of, towers_of
 from service.domain.engines.vllm.rules import (
     AtCapability,
@@ -26,9 +27,6 @@ from service.domain.engines.vllm.rules import (
     EngineRule,
     ExpertKernel,
     ExpertsRule,
-    GraphBytes,
-    GraphRule,
-    GraphsRule,
     LinkRule,
     OffloadRule,
     Padding,
@@ -249,7 +247,7 @@ def _constants(facts: Mapping[str, Any]) -> Constants:
         penalty_element_bytes=facts["penalties"]["element_bytes"],
         pipeline=Span(*facts["pipeline"]["bytes"]),
         link_from=float(facts["links"]["bytes_per_second"]),
-        graph=_graph(facts["graph"]),
+        graph=read_graph(facts["graph"]),
         encoder=made(EncoderRule, facts["encoder"]),
         rotary_element_bytes=weights["rotary_element_bytes"],
         picture_rotary_stretch=weights["picture_rotary_stretch"],
@@ -281,24 +279,6 @@ def _cache_type(row: Mapping[str, Any]) -> CacheType:
     return CacheType(row["since"], parse(row["since"]), row.get("scale_bytes", 0))
 
 
-def _graph(facts: Mapping[str, Any]) -> GraphRule:
-    sizes, splits = facts["sizes"], facts["splits"]
-    return GraphRule(
-        dense=GraphBytes(**facts["dense"]),
-        experts=GraphBytes(**facts["experts"]),
-        by_expert_format={name: GraphBytes(**row) for name, row in facts["by_expert_format"].items()},
-        splits=splits["most"],
-        splits_capability=float(splits["capability"]),
-        splits_most=splits["size"],
-        low=facts["low"],
-        high=facts["high"],
-        first=tuple(sizes["first"]),
-        step=sizes["step"],
-        wide_from=sizes["from"],
-        wide_step=sizes["wide_step"],
-    )
-
-
 def _by_capability(rows: Sequence[Mapping[str, Any]], name: str) -> tuple[AtCapability, ...]:
     return tuple(AtCapability(float(row["capability"]), row[name]) for row in rows)
 
@@ -322,22 +302,22 @@ def _paddings(rows: Dated[Padding], release: Release) -> tuple[Padding, ...]:
 def _rules(topics: Topics, core: str, release: Release, constants: Constants) -> Rules:
     own = topics.cores[core]
     return Rules(
-        core,
-        newest(topics.utilization, release),
-        newest(own.batch, release),
-        newest(topics.blocks, release),
-        newest(own.paging, release),
-        newest(own.sampler, release),
-        newest(own.experts, release),
-        newest(topics.runner, release),
-        newest(own.runtime, release),
-        _links(own.links, release),
-        newest(topics.graphs, release),
-        newest(topics.towers, release),
-        topics.media.rule(release),
-        newest(topics.compiling, release),
-        newest(own.offload, release),
-        _paddings(topics.paddings, release),
-        topics.adapters.of(release),
-        constants,
+        core=core,
+        utilization=newest(topics.utilization, release),
+        batch=newest(own.batch, release),
+        blocks=newest(topics.blocks, release),
+        paging=newest(own.paging, release),
+        sampler=newest(own.sampler, release),
+        experts=newest(own.experts, release),
+        runner=newest(topics.runner, release),
+        runtime=newest(own.runtime, release),
+        links=_links(own.links, release),
+        graphs=newest(topics.graphs, release),
+        towers=newest(topics.towers, release),
+        media=topics.media.rule(release),
+        copies_tables=newest(topics.compiling, release),
+        offload=newest(own.offload, release),
+        paddings=_paddings(topics.paddings, release),
+        adapters=topics.adapters.of(release),
+        constants=constants,
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.cache.indexer import IndexerCache
 from service.domain.cache.latent import LatentCache
+from service.domain.engines.plain import PLAIN_TYPES
 from service.domain.engines.prediction import predicted_layers
 from service.domain.engines.vllm.adapters import check_adapters
 from service.domain.engines.vllm.batch import batch_of
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from service.domain.engines.vllm.rules import Rules
     from service.domain.engines.vllm.setting import Setting
 
-_PLAIN_TYPES = frozenset({"bf16", "fp16", "fp32"})
 _BLOCK_STEP = 16
 _NOTHING_ASKED = Asked()
 
@@ -38,7 +38,7 @@ def core_of(setting: Setting, release: ReleaseRules) -> str:
     rule, capability = release.engine, setting.device.capability
     if rule.core == "v0":
         return rule.core
-    narrow = setting.cache.name not in _PLAIN_TYPES
+    narrow = setting.cache.name not in PLAIN_TYPES
     below = capability is not None and (
         capability < rule.falls_back_below_capability
         or (narrow and capability < rule.falls_back_for_narrow_cache_below_capability)
@@ -130,11 +130,11 @@ def _check_groups(setting: Setting, rules: Rules) -> None:
 
 def _check_cache_type(setting: Setting, release: ReleaseRules, rules: Rules) -> None:
     name = setting.cache.name
-    if name in _PLAIN_TYPES:
+    if name in PLAIN_TYPES:
         return
     known = rules.constants.cache_types.get(name)
     if known is None:
-        names = (*_PLAIN_TYPES, *rules.constants.cache_types)
+        names = (*PLAIN_TYPES, *rules.constants.cache_types)
         raise NotSupported(Fault("/kv_dtype", f"vLLM has no cache of type {name}.", nearest(name, names)))
     if release.release < known.since:
         detail = f"vLLM {release.name} has no cache of type {name}; {known.first} was the first."

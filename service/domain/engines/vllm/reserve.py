@@ -134,6 +134,11 @@ def _activations(peak: Peak, rules: Rules, batch: Batch, setting: Setting) -> tu
         note = f"one pass over {batch.tokens:,} tokens, larger than the sampler's {sampling:,} B"
         pass_ = Part("activations", spread(peak.forward + peak.kept, *_pass_shares(setting, rules)), note)
         return pass_, Part("sampler", NOTHING, "")
+    return _sampled(peak, rules, batch, setting)
+
+
+def _sampled(peak: Peak, rules: Rules, batch: Batch, setting: Setting) -> tuple[Part, Part]:
+    """What stands beside the sampler, and the sampler itself, where a sampling step is larger than the pass."""
     name, method = sampler_of(setting, rules)
     vocabulary = setting.model.architecture.vocabulary_size
     held = spread(peak.beside_sampler + peak.kept, *rules.constants.forward_spread[rules.core])
@@ -211,14 +216,14 @@ def _encoder(setting: Setting, rules: Rules, batch: Batch, peak: Peak) -> Part:
 def _encoder_pass(setting: Setting, rules: Rules, tokens: int) -> int:
     """Bytes of the pass over so many tokens of pictures, and of their exchange where each rank embeds its own."""
     tower, rule, ranks = tower_of(setting.model), rules.constants.encoder, setting.layout.tensor
-    architecture, whole = setting.model.architecture, stands_whole(setting, rules)
-    own = tokens_of_a_rank(tokens, item_tokens(setting, rules), ranks) if whole else tokens
+    architecture, undivided = setting.model.architecture, stands_whole(setting, rules)
+    own = tokens_of_a_rank(tokens, item_tokens(setting, rules), ranks) if undivided else tokens
     each, _ = rule.patches_of(architecture.model_type)
     at_once = min(own, rule.at_once_tokens.get(architecture.model_type, own))
     # The inner width before and after the activation, which no kernel of an encoder computes in place.
-    inner = tower.inner if whole else ceil_div(tower.inner, ranks)
+    inner = tower.inner if undivided else ceil_div(tower.inner, ranks)
     width = _INNER_HELD * inner + rules.constants.hidden_multiple * tower.hidden
-    gathered = own * ranks * architecture.hidden_size if whole else 0
+    gathered = own * ranks * architecture.hidden_size if undivided else 0
     return max(at_once * each * width, gathered) * _HALF_BYTES
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from service.domain.engines.versions import Release
     from service.domain.engines.vllm.adapter_rules import AdapterRules
+    from service.domain.engines.vllm.graph_rules import GraphRule, GraphsRule
     from service.domain.engines.vllm.media_rules import MediaRule, TowersRule
 
 
@@ -248,27 +249,6 @@ class Padding:
     ungated: bool = False
 
 
-class GraphBytes(NamedTuple):
-    """What kernels allocate in the first graph, and what each further size takes a layer, in pieces and whole."""
-
-    first: int
-    pieces: int
-    whole: int
-
-
-@dataclass(frozen=True, slots=True)
-class GraphsRule:
-    """Whether graphs are subtracted, and the largest captured size; data-centre Blackwell's may be larger.
-
-    Steps that are not compiled have whole graphs alone where those are `kept_without_pieces`, else none.
-    """
-
-    subtracted: bool
-    most: int
-    most_on_data_centre_blackwell: int
-    kept_without_pieces: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class OffloadRule:
     """What a release does with weights that stay in host memory.
@@ -281,34 +261,6 @@ class OffloadRule:
     one_group: bool = False
     second_runner: bool = True
     towers: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class GraphRule:
-    """What captured graphs take, piecewise ones and those of a whole decode step, and the sizes that are captured."""
-
-    dense: GraphBytes
-    experts: GraphBytes
-    by_expert_format: dict[str, GraphBytes]
-    splits: int
-    splits_capability: float
-    splits_most: int
-    low: float
-    high: float
-    first: tuple[int, ...]
-    step: int
-    wide_from: int
-    wide_step: int
-
-    def bytes_of(self, format_name: str, *, experts: bool) -> GraphBytes:
-        """What graphs take whose weights are of that format."""
-        return self.by_expert_format.get(format_name, self.experts) if experts else self.dense
-
-    def sizes(self, most: int) -> list[int]:
-        """The batch sizes that are captured where none may be larger."""
-        small = [size for size in self.first if size <= most]
-        dense = range(self.step, min(most + 1, self.wide_from), self.step)
-        return [*small, *dense, *range(self.wide_from, most + 1, self.wide_step)]
 
 
 @dataclass(frozen=True, slots=True)

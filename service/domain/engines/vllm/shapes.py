@@ -21,6 +21,8 @@ _HELD = frozenset(
     {ModuleKind.MLP, ModuleKind.SHARED_EXPERT, ModuleKind.MIXER, ModuleKind.ATTENTION, ModuleKind.CROSS_ATTENTION}
 )
 TOWERS = frozenset({ModuleKind.VISION, ModuleKind.AUDIO})
+FUSED = {"q_proj": "qkv", "k_proj": "qkv", "v_proj": "qkv", "gate_proj": "gate_up", "up_proj": "gate_up"}
+"""Matrices that the engine holds as one, each with the name of that one."""
 
 
 class Widths(NamedTuple):

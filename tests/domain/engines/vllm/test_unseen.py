@@ -20,7 +20,7 @@ def test_exactly_those_starts_are_outside_that_say_why(starts: list[Start]) -> N
 
 
 def test_every_start_names_its_source_and_has_a_cache() -> None:
-    assert len({row["id"] for row in ROWS}) == len(ROWS) >= 92
+    assert len({row["id"] for row in ROWS}) == len(ROWS) >= 94
     assert all(row["source"] and row["figures"][f"{CACHE}_gib"] > 0 for row in ROWS)
     assert all(set(row.get("inferred", ())) <= set(row["question"]) for row in ROWS)
 
