@@ -7,7 +7,7 @@ through once. Known are literals, escapes, classes, groups, alternatives and rep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final, NoReturn
 
@@ -20,6 +20,7 @@ _DIGITS = frozenset("0123456789")
 _WORD = _DIGITS | frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _SPACE = frozenset(" \t\n\r\f\v")
 _CLASSES: Final = {"d": _DIGITS, "w": _WORD, "s": _SPACE}
+_REPETITIONS: Final[Mapping[str, tuple[int, int | None]]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 _KEPT: Final = 4096
 _MOST_KEPT_CHARACTERS: Final = 100
 
@@ -149,22 +150,24 @@ class _Reader:
     def _repeated(self) -> tuple[int, int]:
         began = self._at
         part = self._one()
-        while (least_most := self._repetition()) is not None:
-            part = self._times(part, began, *least_most)
-        return part
+        least_most = self._repetition()
+        if least_most is None:
+            return part
+        if self._next() in _REPETITIONS:
+            self._refuse("a repetition cannot be repeated")
+        return self._times(part, began, *least_most)
 
     def _repetition(self) -> tuple[int, int | None] | None:
         sign = self._next()
-        known: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
         if sign == "{":
             self._refuse("counted repetitions are not known")
-        if sign not in known:
+        if sign not in _REPETITIONS:
             return None
         self._at += 1
         # A lazy or possessive repetition describes the same texts to us, who only ask whether there is one.
         if self._next() in {"?", "+"}:
             self._at += 1
-        return known[sign]
+        return _REPETITIONS[sign]
 
     def _times(self, part: tuple[int, int], began: int, least: int, most: int | None) -> tuple[int, int]:
         if self._text[began] in "^$":
@@ -189,7 +192,7 @@ class _Reader:
             return self._states.reading(_among(self._escaped()))
         if sign == ".":
             return self._states.reading(lambda character: character not in {_END, "\n"})
-        if sign in {"*", "+", "?"}:
+        if sign in _REPETITIONS:
             self._refuse("there is nothing to repeat")
         return self._anchor(sign) if sign in {"^", "$"} else self._states.reading(_among(frozenset(sign)))
 

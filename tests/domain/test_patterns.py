@@ -30,6 +30,14 @@ def test_an_expression_matches_what_pythons_own_does(expression: str, text: str,
     assert Pattern(whole).matches(text) == (re.match(whole, text) is not None)
 
 
+@pytest.mark.parametrize("expression", ["a**", "a+*", "a*??", "(a)**?"])
+def test_a_repetition_is_not_repeated(expression: str) -> None:
+    with pytest.raises(re.error):
+        re.compile(expression)
+    with pytest.raises(PatternError, match="a repetition cannot be repeated"):
+        Pattern(expression)
+
+
 @given(expression=st.text(alphabet="ab.*+?()[]|^$\\-{}d", max_size=12), text=_texts)
 def test_any_text_is_an_expression_or_refused(expression: str, text: str) -> None:
     try:

@@ -10,6 +10,7 @@ from service.domain.engines.vllm import explain
 from service.domain.engines.vllm.adapter_rules import DEFAULT_RANK
 from service.domain.engines.vllm.batch import batch_of
 from service.domain.engines.vllm.capacity import hold
+from service.domain.engines.vllm.idle import idle_warnings
 from service.domain.engines.vllm.levers import levers
 from service.domain.engines.vllm.offloading import offload_warnings
 from service.domain.engines.vllm.policy import VllmEngine
@@ -132,6 +133,7 @@ class VllmHolding(Holding):
         """What is taken for granted of the engine, and its arithmetic."""
         self.question.assumptions += explain.assumptions(self.held, self.setting)
         self.question.warnings += [*explain.warnings(self.held), *offload_warnings(self.held, self.setting)]
+        self.question.warnings += idle_warnings(self.setting, self.question.echo.asked)
         return explain.derivation(self.held, self.setting, self._weights_note())
 
     def _weights_note(self) -> str:
