@@ -16,7 +16,7 @@ _LEAST_LIKENESS: Final = 0.25
 
 # What bounds the search among 10^5 names: how many look-ups of trigrams it follows, and how many names it compares.
 _HITS_FOLLOWED: Final = 1000
-_NAMES_COMPARED: Final = 16
+_NAMES_COMPARED: Final = 12
 
 # Where a word ends in a number: `llama3` is as near to `llama-3` as can be.
 _NUMBER: Final = re.compile(r"(?<=[a-z])(?=[0-9])")
