@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
+from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from tests.databases import Databases, PostgresqlServer, SqliteServer, postgresql_url
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
     from flask.testing import FlaskClient
     from sqlalchemy import Engine
 
-# No deadline: two busy cores make a quick example slow now and then. In CI the same examples every time.
-hypothesis_settings.register_profile("kvquote", deadline=None, derandomize="CI" in os.environ)
+# No deadlines, for an example or for drawing them: two busy cores make a quick one slow now and then. In CI the same
+# examples every time.
+hypothesis_settings.register_profile(
+    "kvquote", deadline=None, derandomize="CI" in os.environ, suppress_health_check=[HealthCheck.too_slow]
+)
 hypothesis_settings.load_profile("kvquote")
 
 
