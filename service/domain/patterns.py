@@ -34,7 +34,7 @@ class PatternError(ValueError):
 class Pattern:
     """An expression that is tried at a text's beginning, as `re.match` does."""
 
-    __slots__ = ("_free", "_known", "_reads", "_start", "_steps")
+    __slots__ = ("_ends", "_free", "_known", "_reads", "_start", "_steps")
 
     def __init__(self, expression: str) -> None:
         """Compile it; raises PatternError."""
@@ -46,6 +46,8 @@ class Pattern:
         self._start = self._closed(frozenset({start}))
         self._steps: dict[tuple[frozenset[int], str], frozenset[int]] = {}
         self._known: dict[str, bool] = {}
+        # Each `$` in a row reads one.
+        self._ends = (_END,) * max(1, expression.count("$"))
 
     def matches(self, text: str) -> bool:
         """Whether the text begins with what the expression describes; the answers to short texts are kept."""
@@ -59,7 +61,7 @@ class Pattern:
     def _accepts(self, text: str) -> bool:
         """Walk through the text; state 0 is the one that accepts."""
         states = self._start
-        for character in (*text, _END):
+        for character in (*text, *self._ends):
             if 0 in states or not states:
                 break
             states = self._step(states, character)

@@ -30,6 +30,12 @@ def test_an_expression_matches_what_pythons_own_does(expression: str, text: str,
     assert Pattern(whole).matches(text) == (re.match(whole, text) is not None)
 
 
+@pytest.mark.parametrize("expression", ["$$", "a$$$", "(a$)$", "a$|b$$"])
+@pytest.mark.parametrize("text", ["", "a", "b", "ab"])
+def test_an_end_may_be_said_more_than_once(expression: str, text: str) -> None:
+    assert Pattern(expression).matches(text) == (re.match(expression, text) is not None)
+
+
 @pytest.mark.parametrize("expression", ["a**", "a+*", "a*??", "(a)**?"])
 def test_a_repetition_is_not_repeated(expression: str) -> None:
     with pytest.raises(re.error):
@@ -38,6 +44,7 @@ def test_a_repetition_is_not_repeated(expression: str) -> None:
         Pattern(expression)
 
 
+@pytest.mark.filterwarnings("ignore:Possible:FutureWarning")  # of what `re` may once read otherwise
 @given(expression=st.text(alphabet="ab.*+?()[]|^$\\-{}d", max_size=12), text=_texts)
 def test_any_text_is_an_expression_or_refused(expression: str, text: str) -> None:
     try:
