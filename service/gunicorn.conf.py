@@ -21,6 +21,7 @@ from service.telemetry.gunicorn_logger import StructuredLogger
 METRICS = "PROMETHEUS_MULTIPROC_DIR"
 EMPTIED_BY = "KVQUOTE_METRICS_EMPTIED_BY"
 OWN_FOLDER = "kvquote-metrics-"
+_WARM_QUESTIONS = 32
 
 settings = Settings.from_environment()
 
@@ -113,6 +114,18 @@ def _load_rest() -> None:
         catalog = app.services.keeper.current()
         catalog.gather_names()
         catalog.read_values()
+        _warm_up(catalog)
+
+
+def _warm_up(catalog: Any) -> None:  # noqa: ANN401 - naming its type would import what counts before its folder is known
+    """Answer some questions, so that workers share what Python writes into code as it runs it for the first times."""
+    from service.answers import fit_answer  # noqa: PLC0415 - needed after the application is loaded
+    from service.domain.catalog import CatalogKind  # noqa: PLC0415 - as above
+
+    for model in catalog.ids(CatalogKind.MODEL)[:_WARM_QUESTIONS]:
+        # Whatever is wrong with one is told to whoever asks for it.
+        with suppress(Exception):
+            fit_answer({"model": model, "memory_bytes": 80 << 30, "context_tokens": 4096}, catalog)
 
 
 def post_fork(_server: Any, _worker: Any) -> None:  # noqa: ANN401 - gunicorn ships no types
