@@ -1,5 +1,6 @@
 """Fixtures that all tests share: fresh databases, the application on one of them, frozen answers."""
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -36,6 +37,12 @@ def pytest_configure() -> None:
     # A shell's background job begins with interruptions ignored, and so would all that tests start and interrupt.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    # What was collected stays to the end: nobody need look through it again and again for garbage.
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

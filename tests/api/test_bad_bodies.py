@@ -1,11 +1,9 @@
 """Bodies that are not a question: each is refused with its own kind of problem, and none is half read."""
 
-import gc
 import gzip
 import io
 import json
 import resource
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +12,7 @@ import pytest
 from service.api import bodies
 from service.api.problems import ProblemError
 from tests.api.asking import QUESTION, pointers, problem
+from tests.computing import quickly
 
 if TYPE_CHECKING:
     from flask.testing import FlaskClient
@@ -198,38 +197,31 @@ def test_brackets_inside_strings_are_no_depth(client: "FlaskClient") -> None:
 
 def test_an_unfinished_string_of_escaped_quotes_is_refused_at_once() -> None:
     """The search for strings must not start over at each quote: that would take hours for a body of the limit."""
-    started = time.process_time()
 
-    with pytest.raises(ProblemError) as refused:
-        bodies.parse(b"[" * 40 + b'"' + b'\\"' * (LIMIT // 2), most_levels=32)
+    def refused() -> ProblemError:
+        with pytest.raises(ProblemError) as caught:
+            bodies.parse(b"[" * 40 + b'"' + b'\\"' * (LIMIT // 2), most_levels=32)
+        return caught.value
 
-    assert refused.value.kind.name == "too-deep"
-    assert time.process_time() - started < 1
+    assert quickly(refused).kind.name == "too-deep"
 
 
 def test_the_largest_body_costs_little_time_and_memory(client: "FlaskClient") -> None:
     body = b'{"config":[[]' + b",[]" * ((LIMIT - 20) // 3) + b"]}"
-    # As a worker does, which has nothing but its own objects looked through while it reads.
-    gc.freeze()
-    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
-    problem(post(client, body), 422, "validation-error")
+    problem(quickly(lambda: post(client, body)), 422, "validation-error")
 
-    gc.unfreeze()
-    assert time.process_time() - started < 1
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 30 * 1024
 
 
 def test_sixty_thousand_unknown_names_are_not_all_echoed(client: "FlaskClient") -> None:
     names = ",".join(f'"unknown_{number}":1' for number in range(60_000))
-    started = time.process_time()
+    body = b"{" + names.encode()[: LIMIT - 100].rpartition(b",")[0] + b"}"
 
-    found = problem(
-        post(client, b"{" + names.encode()[: LIMIT - 100].rpartition(b",")[0] + b"}"), 422, "validation-error"
-    )
+    found = problem(quickly(lambda: post(client, body)), 422, "validation-error")
 
     assert 1 < len(found["errors"]) <= 50
-    assert time.process_time() - started < 1
 
 
 def test_an_unknown_name_of_half_a_megabyte_is_cut(client: "FlaskClient") -> None:

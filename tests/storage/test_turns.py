@@ -18,9 +18,9 @@ from tests.api.probing import verdicts
 from tests.api.school import School, new_school
 from tests.fleet import memory_row
 
-# In one go they would take four seconds; a machine that is busy with other tests adds to the wait.
+# Four seconds, in one go or in turns of half a second. A machine that is busy with other tests takes longer for both.
 ROWS, ROW_SECONDS = 100, 0.04
-LONGEST_WAIT_SECONDS = 2.5
+LONGEST_WAIT_SHARE = 0.6
 
 
 @pytest.fixture
@@ -41,10 +41,10 @@ def slowly(does: Callable[..., Any]) -> Callable[..., Any]:
     return done
 
 
-def longest_wait(school: School, job: Callable[[], object]) -> float:
-    """How long the unluckiest of the uploads waits that are sent while a job runs; each is answered."""
+def longest_wait_share(school: School, job: Callable[[], object]) -> float:
+    """How much of a job's time the unluckiest of the uploads waits that are sent while it runs; each is answered."""
     waits: list[float] = []
-    working = Thread(target=job)
+    working, began = Thread(target=job), time.monotonic()
     working.start()
     # No more than these, or the job would never come to the end of the rows.
     while working.is_alive() and len(waits) < ROWS // 2:
@@ -54,7 +54,7 @@ def longest_wait(school: School, job: Callable[[], object]) -> float:
         time.sleep(0.05)
     working.join()
     assert len(waits) > 3
-    return max(waits)
+    return max(waits) / (time.monotonic() - began)
 
 
 def test_uploads_are_answered_while_it_learns(school: School, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,10 +63,10 @@ def test_uploads_are_answered_while_it_learns(school: School, monkeypatch: pytes
     having = services_of(school.lab.app)
     lessons = []
 
-    wait = longest_wait(school, lambda: lessons.append(learn_some(having.engine, having.keeper.current())))
+    share = longest_wait_share(school, lambda: lessons.append(learn_some(having.engine, having.keeper.current())))
 
     assert (lessons[0].rows >= ROWS, lessons[0].done) == (True, True)
-    assert wait < LONGEST_WAIT_SECONDS
+    assert share < LONGEST_WAIT_SHARE
 
 
 def test_uploads_are_answered_while_rows_are_judged_again(school: School, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,10 +80,10 @@ def test_uploads_are_answered_while_rows_are_judged_again(school: School, monkey
     def settle() -> None:
         settled.append(measurement_settling.settle_some(having.engine, having.keeper.current(), 60))
 
-    wait = longest_wait(school, settle)
+    share = longest_wait_share(school, settle)
 
     assert settled == [True]
-    assert wait < LONGEST_WAIT_SECONDS
+    assert share < LONGEST_WAIT_SHARE
 
 
 def test_a_turn_that_took_long_is_followed_by_a_smaller_one(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

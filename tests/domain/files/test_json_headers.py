@@ -1,7 +1,6 @@
 """Headers in JSON: what safetensors wrote is read to the byte, and what lies is refused."""
 
 import json
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from service.domain.files import Tensor, gathered, index, read_safetensors, read_safetensors_json, safetensors
 from service.domain.files.index import Index, read_index
+from tests.computing import least_seconds
 from tests.domain.files.written import (
     header,
     header_of,
@@ -184,15 +184,12 @@ def test_an_index_takes_no_more_than_four_times_its_size() -> None:
 def test_ten_times_the_tensors_take_ten_times_as_long(made: Callable[[int], bytes]) -> None:
     small, large = made(3_000), made(30_000)
 
-    def seconds(data: bytes) -> float:
-        started = time.process_time()
+    def read(data: bytes) -> object:
         if made is many_files:
-            read_index(data, 61, "")
-        else:
-            gathered(read_safetensors(data, ""), 61, "", predicts=True)
-        return time.process_time() - started
+            return read_index(data, 61, "")
+        return gathered(read_safetensors(data, ""), 61, "", predicts=True)
 
-    assert min(seconds(large) for _ in range(3)) < 25 * min(seconds(small) for _ in range(3))
+    assert least_seconds(lambda: read(large)) < 25 * least_seconds(lambda: read(small))
 
 
 def test_an_index_is_its_total_and_what_its_names_tell() -> None:

@@ -1,7 +1,6 @@
 """Logs that were cut, mixed or broken: read without failing, and never a value that the whole log does not have."""
 
 import random
-import time
 from collections.abc import Callable
 from itertools import islice
 
@@ -10,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.domain.logs import LogReading, Said, read
+from tests.computing import least_seconds
 from tests.domain.logs.damaging import cases
 from tests.domain.logs.samples import SAMPLES, Sample
 
@@ -199,13 +199,8 @@ def test_a_long_line_takes_no_longer_than_it_is_long(name: str) -> None:
     whole, half = HARD_LINES[name], HARD_LINES[name][: len(HARD_LINES[name]) // 4]
     read([half])
 
-    def seconds(line: str) -> float:
-        started = time.process_time()
-        read([line])
-        return time.process_time() - started
-
     # Four times as long; a search that goes back would take sixteen times.
-    assert min(seconds(whole) for _ in range(2)) < 10 * min(seconds(half) for _ in range(2)) + 0.05
+    assert least_seconds(lambda: read([whole])) < 10 * least_seconds(lambda: read([half])) + 0.05
 
 
 @pytest.mark.parametrize("seed", range(4))
