@@ -210,8 +210,7 @@ class Architecture:
     @cached_property
     def head_elements(self) -> int:
         """Elements of the output head, or of the table that serves as one."""
-        kind = ModuleKind.EMBEDDING if self.tied else ModuleKind.HEAD
-        return sum(module.elements for module in self.modules if module.kind is kind)
+        return sum(m.elements for m in self.modules if m.kind is ModuleKind.HEAD or m.place is Place.BOTH_ENDS)
 
     @cached_property
     def experts(self) -> tuple[int, int]:

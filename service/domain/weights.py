@@ -24,8 +24,8 @@ _UNREAD = frozenset(
 """Read by gathered rows or for a prompt's pictures and sounds, not by a decode step."""
 _TABLES = frozenset({ModuleKind.EMBEDDING, ModuleKind.POSITION})
 # Found once, since Python 3.11 calls a function for each: they are asked of every module.
-_PREDICTION, _EXPERT, _EMBEDDING = ModuleKind.PREDICTION, ModuleKind.EXPERT, ModuleKind.EMBEDDING
-_LAYERS, _REPLICATED = Place.LAYERS, Shard.REPLICATED
+_PREDICTION, _EXPERT = ModuleKind.PREDICTION, ModuleKind.EXPERT
+_LAYERS, _BOTH_ENDS, _REPLICATED = Place.LAYERS, Place.BOTH_ENDS, Shard.REPLICATED
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +154,7 @@ def _shapes(architecture: Architecture, layout: Layout, layers: range, *, first:
             tables.append(part)
         if kind is _EXPERT:
             experts.append(part)
-        elif kind not in _UNREAD or (last and architecture.tied and kind is _EMBEDDING):
+        elif kind not in _UNREAD or (last and module.place is _BOTH_ENDS):
             read.append(part)
         else:
             idle.append(part)
