@@ -1,7 +1,7 @@
 """`python -m tests.performance`: quoted steps and prefills against public times, in all and with each source left out.
 
-Rows are in `tests/data/times.yaml` (dense models) and `expert_times.yaml` (models with experts); the tests hold
-the figures to their bars, this command prints them.
+Rows are in `tests/data/times.yaml` (dense models), `expert_times.yaml` (models with experts) and `card_times.yaml`
+(whole tables of two studies, by card); the tests hold the figures to their bars, this command prints them.
 """
 
 import sys
@@ -81,6 +81,22 @@ def sources(rows: Rows) -> dict[str, Rows]:
     return dict(sorted(found.items()))
 
 
+def by_kind(rows: Rows) -> dict[str, Rows]:
+    """The rows of whole tables by what they ran on: GB10, Apple, one other card, or several."""
+    found: dict[str, Rows] = {}
+    for one in rows:
+        question = one.row["question"]
+        kind = (
+            "GB10"
+            if question["gpu"].startswith("gb10")
+            else "Apple"
+            if question["gpu"].startswith("apple")
+            else "one card"
+        )
+        found.setdefault("cards" if question.get("gpu_count", 1) > 1 else kind, []).append(one)
+    return found
+
+
 def figures(rows: Rows) -> str:
     """Count, median error, median error with its sign, share within a quarter, share that the interval holds."""
     lean = median(one.error for one in rows)
@@ -100,6 +116,14 @@ def report(name: str, rows: Rows) -> list[str]:
     return ["", head, *(f"  {group:{wide}} {figures(those)}" for group, those in groups.items() if those)]
 
 
+def tables(name: str, rows: Rows) -> list[str]:
+    """The rows of whole tables, by what they ran on."""
+    kinds = by_kind(rows)
+    wide = max(map(len, (name, *kinds)))
+    head = f"{name:{wide}}   rows  median    lean  in 25%  held"
+    return ["", head, *(f"  {kind:{wide}} {figures(those)}" for kind, those in kinds.items())]
+
+
 def _several(one: Quoted) -> bool:
     return bool(one.row["question"].get("tensor_parallel", 1) > 1)
 
@@ -111,11 +135,13 @@ def main() -> int:
     def ask(**asked: Any) -> dict[str, Any]:  # noqa: ANN401  # as questions are
         return traffic(resolve(asked, shelf), shelf)
 
-    dense, experts = published("times"), published("expert_times")
+    dense, experts, whole = published("times"), published("expert_times"), published("card_times")
     lines = [
         *report("steps of dense models", quoted(ask, dense, "step")),
         *report("prefills of dense models", quoted(ask, dense, "prefill")),
         *report("steps of models with experts", quoted(ask, experts, "step")),
+        *tables("steps of whole tables", quoted(ask, whole, "step")),
+        *tables("prompts of whole tables", quoted(ask, whole, "prefill")),
     ]
     sys.stdout.write("\n".join(lines) + "\n")
     return 0

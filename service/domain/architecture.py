@@ -236,6 +236,21 @@ class Architecture:
         return max((c.query_heads * c.spec.key_width for c in self.caches if c.spec.attends), default=self.hidden_size)
 
     @cached_property
+    def state_elements(self) -> dict[str, int]:
+        """Elements of the recurrent states of all layers, by what computes them."""
+        states: dict[str, int] = {}
+        for each in self.caches:
+            mixer, elements = each.spec.carried
+            if elements:
+                states[mixer] = states.get(mixer, 0) + len(each.layers) * elements
+        return states
+
+    @cached_property
+    def key_elements(self) -> int:
+        """Elements of the widest key of a head; 0 where all keys are latent or nothing attends."""
+        return max((c.spec.key_width for c in self.caches if c.spec.attends and c.spec.value_width), default=0)
+
+    @cached_property
     def divided_sizes(self) -> tuple[int, int]:
         """What a tensor-parallel size has to divide: of all modules, and with the routed experts left whole.
 

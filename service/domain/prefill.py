@@ -1,6 +1,6 @@
 """What reading prompts takes: operations, seconds in the model, and what attention scores would take written out.
 
-seconds = max(matrices + attention, reading weights and earlier cache once a chunk) + all-reduces
+seconds = max(matrices + attention + states, reading weights and earlier cache once a chunk) + all-reduces
 """
 
 from __future__ import annotations
@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.exchange import ACTIVATION_BYTES
+from service.domain.stages import parts
 from service.domain.units import ceil_div
 
 if TYPE_CHECKING:
+    from service.domain.loads import RankLoad
     from service.domain.stages import Group
     from service.domain.step import Step
     from service.domain.traffic import Traffic
@@ -90,15 +92,38 @@ class Prefill:
         ranks = flow.ranks
         # Groups of ranks that attend for themselves have a prompt each, where there are as many.
         attending = ranks.tensor // ranks.attention * min(ranks.attention, self.prompts)
-        matrices, attention = (
-            sum(group.work * self._matrices(group) for group in flow.groups) / ranks.tensor,
-            sum(group.attention * self._attention(group) for group in flow.groups) / attending,
-        )
-        memory = sum(self._memory(group) for group in flow.groups)
+        matrices = [group.work * self._matrices(group) / ranks.tensor for group in flow.groups]
+        scoring = [self._scoring(group, attending) for group in flow.groups]
+        reading = [self._reading(group, load) for group in flow.groups for load in group.loads]
         part = self.chunk_tokens / self.tokens
-        mixed = step.seconds + part * attention + flow.communication(self.chunk_tokens)
-        mixed += max(0.0, step.compute + part * matrices - step.reading - step.multiplying)
-        return PrefillTime(matrices + attention, memory, flow.communication(self.tokens, self.chunks), mixed)
+        mixed = step.seconds + part * sum(scoring) + flow.communication(self.chunk_tokens)
+        mixed += max(0.0, step.compute + part * sum(matrices) - step.reading - step.multiplying)
+        compute, memory = sum(matrices) + sum(scoring), sum(reading)
+        if flow.times.chunks_in_flight is not None and self.chunks > 1:
+            compute, memory = self._following(self._apart(matrices, scoring)), self._following(reading)
+        return PrefillTime(compute, memory, flow.communication(self.tokens, self.chunks), mixed)
+
+    def _scoring(self, group: Group, attending: int) -> float:
+        """Attention and recurrent states, which groups of ranks that attend for themselves share out."""
+        return (group.attention * self._attention(group) + group.layer_share * self._states(group)) / attending
+
+    def _apart(self, matrices: list[float], scoring: list[float]) -> list[float]:
+        """Matrices and attention of each device; devices of one kind are one group, and share its time as its work."""
+        if len(matrices) > 1:
+            return [sum(both) for both in zip(matrices, scoring, strict=True)]
+        loads = self.flow.groups[0].loads
+        work = parts([load.weights.read_parameters + load.weights.expert_parameters for load in loads])
+        scores = parts([sum(term.prefill_flops for term in load.terms) for load in loads])
+        return [matrices[0] * own + scoring[0] * scored for own, scored in zip(work, scores, strict=True)]
+
+    def _following(self, seconds: list[float]) -> float:
+        """Of devices with layers one after another, where chunks follow each other: the first takes all of them.
+
+        Each later one takes as long as the slowest device, or as so many are on their way at once.
+        """
+        together, flying = sum(seconds), self.flow.times.chunks_in_flight or 1
+        later = max(*seconds, together / flying)
+        return (together + (self.chunks - 1) * later) / self.chunks
 
     def _matrices(self, group: Group) -> float:
         """All of them at the share of the peak that so many tokens reach, less where they are spread over experts."""
@@ -121,14 +146,19 @@ class Prefill:
             return max(moved, self.attention / listed)
         return self.attention / (times.attention_share(self.prompt) * listed)
 
-    def _memory(self, group: Group) -> float:
+    def _states(self, group: Group) -> float:
+        """What every token moves of the states of all layers."""
+        rates = group.times.state_bytes
+        states = self.flow.scenario.model.architecture.state_elements
+        moved = sum([elements * rates.get(mixer, 0.0) for mixer, elements in states.items()])
+        return self.tokens * moved / group.bandwidth
+
+    def _reading(self, group: Group, load: RankLoad) -> float:
         """Weights once a chunk, and of the cache what earlier chunks wrote: half of it on average."""
         flow, (weight_rate, cache_rate, _) = self.flow, group.rates
-        weights = sum(flow.timed_bytes(load, self.chunk_tokens) for load in group.loads) * self.chunks
-        kept = sum(load.sequence_bytes(self.prompt) for load in group.loads) * flow.ranks.batch(self.prompts)
-        cache = flow.ranks.cache_bytes(kept)
+        cache = flow.ranks.cache_bytes(load.sequence_bytes(self.prompt) * flow.ranks.batch(self.prompts))
         earlier = cache * (self.chunks - 1) / 2
-        return weights / weight_rate + earlier / cache_rate
+        return flow.timed_bytes(load, self.chunk_tokens) * self.chunks / weight_rate + earlier / cache_rate
 
 
 def _pairs(prompt: int, window: int | None) -> int:

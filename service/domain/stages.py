@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from service.domain.architecture import ModuleKind
 from service.domain.calibration import Scope
 from service.domain.engines.times import Case
+from service.domain.roofline import step_weights
 from service.domain.taught_times import TaughtTimes, taught_times
 
 if TYPE_CHECKING:
@@ -21,9 +22,10 @@ if TYPE_CHECKING:
     from service.domain.engines.times import Times
     from service.domain.gpu import Gpu
     from service.domain.loads import RankLoad
-    from service.domain.question import Question
+    from service.domain.question import Question, Scenario
 
 
+_BITS = 8
 _PLACES = "llama.cpp"
 """The engine that places a model device by device."""
 
@@ -74,7 +76,22 @@ def case_of(question: Question, release: str | None = None) -> Case:
         float(scenario.cache.element_bits),
         scenario.layout.tensor,
         release or question.echo.asked.get("engine_version"),
+        scenario.model.architecture.key_elements,
+        _read_bits(scenario),
     )
+
+
+def _read_bits(scenario: Scenario) -> float | None:
+    """Bits of a parameter that a step reads, on average, in a checkpoint that keeps modules in other formats.
+
+    None with experts, of which batches read more or less: theirs is the format that counts.
+    """
+    model = scenario.model
+    own = model.architecture.format_rules and scenario.weights.name == model.checkpoint_format
+    if not own or model.architecture.experts[0]:
+        return None
+    read = step_weights(scenario)
+    return _BITS * read.dense_bytes / max(1, read.parameters)
 
 
 def placed_loads(question: Question) -> tuple[RankLoad, ...] | None:
@@ -137,10 +154,10 @@ def _apart(question: Question, loads: tuple[RankLoad, ...]) -> Timing:
     learned = TaughtTimes(question, modelled, times, used, Scope())
     if question.bandwidth is None or question.peak is None:
         return Timing((), learned, question.peak)
-    parts = zip(question.devices, loads, taught, _shares(question, loads), strict=True)
+    each = zip(question.devices, loads, taught, _shares(question, loads), strict=True)
     groups = (
         Group(device.gpu, (load,), device.bandwidth or 0.0, device.peak or 0.0, own.times, *shares)
-        for device, load, own, shares in parts
+        for device, load, own, shares in each
     )
     return Timing(tuple(groups), learned, question.peak)
 
@@ -184,9 +201,10 @@ def _shares(question: Question, loads: Sequence[RankLoad]) -> list[tuple[int, in
     work = [load.weights.read_parameters + load.weights.expert_parameters for load in loads]
     scores = [sum(term.prefill_flops for term in load.terms) for load in loads]
     layers = [len(held) for held in where.devices]
-    parts = zip(_parts(work), _parts(scores), _parts(layers), strict=True)
-    return [(count, len(routed & held), *part) for count, held, part in zip(layers, where.devices, parts, strict=True)]
+    shares = zip(parts(work), parts(scores), parts(layers), strict=True)
+    return [(count, len(routed & held), *own) for count, held, own in zip(layers, where.devices, shares, strict=True)]
 
 
-def _parts(sizes: Sequence[int]) -> list[float]:
+def parts(sizes: Sequence[int]) -> list[float]:
+    """Shares of their sum."""
     return [size / (sum(sizes) or 1) for size in sizes]

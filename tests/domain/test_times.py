@@ -3,7 +3,7 @@
 import pytest
 
 from tests.domain.conftest import CATALOG, Ask
-from tests.performance import Rows, held, middle, near, published, quoted, sources
+from tests.performance import Rows, by_kind, held, middle, near, published, quoted, sources
 
 
 @pytest.fixture(scope="module")
@@ -14,6 +14,12 @@ def steps(ask_traffic: Ask) -> Rows:
 @pytest.fixture(scope="module")
 def prefills(ask_traffic: Ask) -> Rows:
     return quoted(ask_traffic, published("times"), "prefill")
+
+
+@pytest.fixture(scope="module")
+def cards(ask_traffic: Ask) -> dict[str, dict[str, Rows]]:
+    rows = published("card_times")
+    return {part: by_kind(quoted(ask_traffic, rows, part)) for part in ("step", "prefill")}
 
 
 @pytest.fixture(scope="module")
@@ -51,6 +57,42 @@ def test_prefills_are_near_what_was_published(prefills: Rows) -> None:
 
 def test_intervals_of_prefills_hold_what_was_published(prefills: Rows) -> None:
     assert held(prefills) >= 0.85
+
+
+@pytest.mark.parametrize(
+    "kind, median, within, interval",
+    [
+        ("GB10", 0.10, 0.90, 0.90),
+        ("Apple", 0.12, 0.85, 0.85),
+        ("one card", 0.07, 0.98, 0.98),
+        ("cards", 0.09, 0.94, 0.94),
+    ],
+)
+def test_steps_on_whole_tables_of_cards(
+    cards: dict[str, dict[str, Rows]], kind: str, median: float, within: float, interval: float
+) -> None:
+    steps = cards["step"][kind]
+    assert middle(steps) < median
+    assert near(steps) >= within
+    assert held(steps) >= interval
+
+
+@pytest.mark.parametrize(
+    "kind, median, within, interval",
+    [
+        ("GB10", 0.05, 0.90, 0.95),
+        ("Apple", 0.11, 0.95, 0.90),
+        ("one card", 0.06, 0.92, 0.92),
+        ("cards", 0.18, 0.62, 0.62),
+    ],
+)
+def test_prompts_on_whole_tables_of_cards(
+    cards: dict[str, dict[str, Rows]], kind: str, median: float, within: float, interval: float
+) -> None:
+    prompts = cards["prefill"][kind]
+    assert middle(prompts) < median
+    assert near(prompts) >= within
+    assert held(prompts) >= interval
 
 
 def test_steps_of_experts_are_as_near_as_the_readme_says(steps_of_experts: Rows) -> None:

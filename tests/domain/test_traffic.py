@@ -37,7 +37,7 @@ def test_a_tied_table_is_read_as_the_head(ask_traffic: Ask) -> None:
 
 
 def test_of_a_table_of_every_layer_rows_are_gathered_though_another_table_is_tied(ask_traffic: Ask) -> None:
-    """A step on a GB10 takes 25.6 ms, too few to read all 10.2 GB (djangodevreng/dgx-spark-benchmarks, gemma-4-e2b-it)."""
+    """A step on a GB10 takes 25.6 ms, too few for 10.2 GB (djangodevreng/dgx-spark-benchmarks, gemma-4-e2b-it)."""
     answer = ask_traffic(model="gemma-4-e2b-it", gpu="gb10-dgx-spark", context_tokens=4224, batch_size=1, engine="vllm")
     row, encoders = 35 * 256, 168_544_256 + 307_183_904
     read = answer["model"]["parameters"] - 262_144 * row - encoders
@@ -205,6 +205,43 @@ def test_a_long_prompt_is_read_in_chunks(ask_traffic: Ask) -> None:
     assert own["prefill"]["chunk_tokens"] == 8192
     assert asked["prefill"]["chunk_tokens"] == 1024
     assert asked["prefill"]["seconds"] > own["prefill"]["seconds"]
+
+
+def test_states_cost_every_token_of_a_prompt_the_same(ask_traffic: Ask) -> None:
+    """48 layers of 48 states of [128, 128], at the catalog's 1.5 bytes an element, more than without that figure."""
+    question = {"model": "qwen3.6-27b", "gpu": "gb10-dgx-spark", "engine": "vllm", "calibration": "off"}
+    short, long = (ask_traffic(**question, context_tokens=n)["prefill"] for n in (8192, 16384))
+    slower = ask_traffic(**question, context_tokens=8192, bandwidth_bytes_per_second=273e9 / 2)["prefill"]
+    states = 8192 * 48 * 48 * 128 * 128 * 1.5 / 273e9
+    assert slower["seconds"] - short["seconds"] == pytest.approx(states, rel=0.2)
+    assert long["seconds"] > 2 * short["seconds"]
+
+
+def test_attention_of_wide_heads_takes_longer_for_the_same_work(ask_traffic: Ask) -> None:
+    """What Gemma 4 reads of a prompt beyond its matrices at 512 elements a head, against Qwen3.5's 256."""
+    rates = []
+    for model in ("gemma-4-31b-it", "qwen3.5-9b"):
+        question = {"model": model, "gpu": "gb10-dgx-spark", "engine": "vllm", "max_batched_tokens": 8192}
+        once, twice = (ask_traffic(**question, context_tokens=n)["prefill"] for n in (16384, 32768))
+        rates.append((twice["flops"] - 2 * once["flops"]) / (twice["seconds"] - 2 * once["seconds"]))
+    assert rates[0] < 0.3 * rates[1]
+
+
+def test_chunks_of_a_prompt_follow_each_other_over_the_devices_of_llama_cpp(ask_traffic: Ask) -> None:
+    """16 chunks over four cards with 8 layers each, one with the head too: (4 + 15) / (16 x 4) of one card's time."""
+    question = {"model": "meta-llama-3-8b", "gpu": "rtx-4090", "engine": "llama.cpp", "weight_dtype": "fp16"}
+    one, four = (ask_traffic(**question, context_tokens=8192, gpu_count=n)["prefill"]["seconds"] for n in (1, 4))
+    assert four / one == pytest.approx(19 / 64, rel=0.12)
+    first = (ask_traffic(**question, context_tokens=512, gpu_count=n)["prefill"]["seconds"] for n in (1, 4))
+    assert next(first) == pytest.approx(next(first), rel=0.02)
+
+
+def test_a_step_reads_a_mixed_checkpoint_at_the_rate_of_its_average_width(ask_traffic: Ask) -> None:
+    """0.145 s on a GB10 (djangodevreng/dgx-spark-benchmarks, gemma-4-31b-it, nvfp4), 0.197 were all of it in 4 bits."""
+    answer = ask_traffic(
+        model="gemma-4-31b-it-nvfp4", gpu="gb10-dgx-spark", engine="vllm", batch_size=1, context_tokens=4224
+    )
+    assert answer["step"]["seconds"] == pytest.approx(0.145, rel=0.1)
 
 
 def test_a_step_that_takes_a_chunk_along_is_longer(ask_traffic: Ask) -> None:

@@ -54,6 +54,11 @@ class CacheSpec(ABC):
         """Bytes a sequence takes however long it is."""
         return 0
 
+    @property
+    def carried(self) -> tuple[str, int]:
+        """What computes a recurrent state, and its elements: none of a cache of tokens."""
+        return "", 0
+
     def tokens_held(self, context_tokens: int) -> int:
         """Tokens whose rows a sequence of that length keeps."""
         return context_tokens if self.window_tokens is None else min(context_tokens, self.window_tokens)

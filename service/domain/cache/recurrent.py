@@ -54,6 +54,11 @@ class RecurrentCache(CacheSpec):
         return self.kv_heads * self.key_width * self.value_width
 
     @property
+    def carried(self) -> tuple[str, int]:
+        """The mixer and the elements of its state."""
+        return str(self.mixer), self.state_elements
+
+    @property
     def conv_elements(self) -> int:
         """Inputs that the convolution keeps."""
         return (self.kv_heads * self.head_channels + self.groups * self.group_channels) * self.conv_columns

@@ -36,6 +36,15 @@ class Case(NamedTuple):
     cache_bits: float
     ranks: int
     release: str | None
+    key_elements: int = 0
+    """Of the widest attention head."""
+    read_bits: float | None = None
+    """Of a parameter that a step reads, on average, where a checkpoint mixes formats."""
+
+    @property
+    def read_width(self) -> str:
+        """The width whose share of the bandwidth reading weights reaches."""
+        return _width(self.read_bits or self.weight_bits)
 
 
 class Row(NamedTuple):
@@ -54,6 +63,7 @@ class Row(NamedTuple):
     ranks_to: int | None
     since: Release | None
     until: Release | None
+    keys_over: int | None
 
     def holds(self, case: Case, release: Release | None) -> bool:
         """Whether every condition is met."""
@@ -63,6 +73,7 @@ class Row(NamedTuple):
             and (self.ranks_to is None or case.ranks <= self.ranks_to)
             and (self.since is None or (release is not None and release >= self.since))
             and (self.until is None or (release is not None and release < self.until))
+            and (self.keys_over is None or case.key_elements > self.keys_over)
         )
 
     def _of_device(self, gpu: Gpu | None) -> bool:
@@ -83,7 +94,9 @@ Table = tuple[Row, ...]
 class Times(NamedTuple):
     """The coefficients of one case; fractions are of listed rates, `score_bytes` None where scores are streamed.
 
-    `half_tokens` None stands for `half_ridges` times the tokens from which matrices are bound by work;
+    `half_tokens` None stands for `half_ridges` times the tokens from which matrices are bound by work; `state_bytes` is
+    what a token of a prompt moves for every element of a recurrent state, by what computes it; `chunks_in_flight` how
+    many chunks of a prompt devices work on at once that hold layers one after another, None where they take turns;
     `all_to_all` is seconds and bytes a second, None where nobody measured one over such links.
     """
 
@@ -107,6 +120,8 @@ class Times(NamedTuple):
     score_bytes: float | None
     chunk_tokens: int | None
     prefill_experts: float
+    state_bytes: Mapping[str, float]
+    chunks_in_flight: int | None
     prefill_spread: Mapping[str, float]
     all_reduce_seconds: float
     link_bytes_per_second: float
@@ -135,6 +150,7 @@ class StepPolicy:
     spread: Table
     work: Table
     attention: Table
+    experts: Table
     chunk: Table
     prefill_spread: Table
     all_reduce: Table
@@ -143,9 +159,12 @@ class StepPolicy:
     compute_fraction: float
     expert_coverage: float
     small_expert_parameters: float
-    prefill_experts: float
+    state_bytes: Mapping[str, float]
+    chunks_in_flight: int | None
     formats: tuple[str, ...]
     """Beginnings of formats that a row of any table is for."""
+    key_limits: tuple[int, ...]
+    """Widths of keys beyond which a row of any table holds."""
     ranks_to: int
     """The most ranks that a row of any table is for: beyond them all layouts are alike."""
     kept: dict[Hashable, Times] = field(default_factory=dict, init=False, repr=False)
@@ -164,7 +183,9 @@ class StepPolicy:
         """What the tables tell cases apart by: of the many formats and layouts few differ in any row."""
         formats = tuple(filter(case.weights.startswith, self.formats))
         ranks = min(case.ranks, self.ranks_to + 1)
-        return case.gpu, formats, _width(case.weight_bits), case.cache_bits >= _WIDE_BITS, ranks, case.release
+        keys = tuple([case.key_elements > limit for limit in self.key_limits])
+        widths = _width(case.weight_bits), case.read_width, case.cache_bits >= _WIDE_BITS
+        return case.gpu, formats, widths, ranks, case.release, keys
 
     def _times(self, case: Case) -> Times:
         release = _release(case.release)
@@ -182,7 +203,7 @@ class StepPolicy:
             expert_layer_seconds=float(fixed["expert_layer"]),
             sequence_seconds=float(fixed["sequence"]),
             sequence_to_seconds=float(fixed.get("sequence_to", fixed["sequence"])),
-            weight_fraction=of(self.weight)[width],
+            weight_fraction=of(self.weight)[case.read_width],
             cache_fraction=of(self.cache)["wide" if case.cache_bits >= _WIDE_BITS else "narrow"],
             compute_fraction=self.compute_fraction,
             expert_coverage=self.expert_coverage,
@@ -196,7 +217,9 @@ class StepPolicy:
             attention_half_tokens=attention.get("half_tokens", 0.0),
             score_bytes=attention.get("score_bytes"),
             chunk_tokens=of(self.chunk).get("tokens"),
-            prefill_experts=self.prefill_experts,
+            prefill_experts=of(self.experts)[width],
+            state_bytes=self.state_bytes,
+            chunks_in_flight=self.chunks_in_flight,
             prefill_spread=of(self.prefill_spread),
             all_reduce_seconds=float(link["seconds"]),
             link_bytes_per_second=_link_rate(link, case.gpu),
@@ -218,6 +241,7 @@ def step_policy(facts: Mapping[str, Any]) -> StepPolicy:
         "spread": _table(step["spread"]),
         "work": _table(prefill["work"]),
         "attention": _table(prefill["attention"]),
+        "experts": _table(_of_any_card(prefill["experts"])),
         "chunk": _table(prefill["chunk"]),
         "prefill_spread": _table(prefill["spread"]),
         "all_reduce": _table(link["all_reduce"]),
@@ -227,12 +251,14 @@ def step_policy(facts: Mapping[str, Any]) -> StepPolicy:
     return StepPolicy(
         **tables,
         formats=tuple({word for row in rows for word in row.formats or ()}),
+        key_limits=tuple({row.keys_over for row in rows if row.keys_over is not None}),
         ranks_to=max([_PAIR, *(row.ranks_to for row in rows if row.ranks_to is not None)]),
         speculation=speculation(facts.get("speculation")),
         compute_fraction=step["compute_fraction"],
         expert_coverage=step["expert_coverage"],
         small_expert_parameters=float(step["small_expert_parameters"]),
-        prefill_experts=prefill["experts"],
+        state_bytes=prefill.get("bytes_per_state_element", {}),
+        chunks_in_flight=prefill.get("chunks_in_flight"),
     )
 
 
@@ -245,6 +271,13 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> Table:
     if table[-1][1:] != (None,) * (len(Row._fields) - 1):
         raise ValueError("the last row of a table of times must hold for every case")
     return table
+
+
+def _of_any_card(fractions: float | Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """A table, or one fraction for every card and width."""
+    if isinstance(fractions, (int, float)):
+        return ({"wide": fractions, "eight": fractions, "four": fractions},)
+    return fractions
 
 
 def _row(facts: Mapping[str, Any]) -> Row:
