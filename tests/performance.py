@@ -1,7 +1,7 @@
 """`python -m tests.performance`: quoted steps and prefills against public times, in all and with each source left out.
 
 Rows are in `tests/data/times.yaml` (dense models), `expert_times.yaml` (models with experts) and `card_times.yaml`
-(whole tables of two studies, by card); the tests hold the figures to their bars, this command prints them.
+(whole published tables); the tests hold the figures to their bars, this command prints them.
 """
 
 import sys
@@ -81,19 +81,18 @@ def sources(rows: Rows) -> dict[str, Rows]:
     return dict(sorted(found.items()))
 
 
+_KINDS = {"none": "no engine", "tensorrt-llm": "TensorRT-LLM", "vllm": "GB10"}
+
+
 def by_kind(rows: Rows) -> dict[str, Rows]:
-    """The rows of whole tables by what they ran on: GB10, Apple, one other card, or several."""
+    """The rows of whole tables by engine, those of llama.cpp by what they ran on: Apple, one other card, or several."""
     found: dict[str, Rows] = {}
     for one in rows:
         question = one.row["question"]
-        kind = (
-            "GB10"
-            if question["gpu"].startswith("gb10")
-            else "Apple"
-            if question["gpu"].startswith("apple")
-            else "one card"
-        )
-        found.setdefault("cards" if question.get("gpu_count", 1) > 1 else kind, []).append(one)
+        card = "Apple" if question["gpu"].startswith("apple") else "one card"
+        several = question.get("gpu_count", 1) > 1
+        kind = _KINDS.get(question["engine"], "cards" if several else card)
+        found.setdefault(kind, []).append(one)
     return found
 
 

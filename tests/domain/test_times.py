@@ -66,6 +66,7 @@ def test_intervals_of_prefills_hold_what_was_published(prefills: Rows) -> None:
         ("Apple", 0.12, 0.85, 0.85),
         ("one card", 0.07, 0.98, 0.98),
         ("cards", 0.09, 0.94, 0.94),
+        ("no engine", 0.08, 0.94, 0.83),
     ],
 )
 def test_steps_on_whole_tables_of_cards(
@@ -84,6 +85,7 @@ def test_steps_on_whole_tables_of_cards(
         ("Apple", 0.11, 0.95, 0.90),
         ("one card", 0.06, 0.92, 0.92),
         ("cards", 0.18, 0.62, 0.62),
+        ("TensorRT-LLM", 0.07, 0.98, 0.98),
     ],
 )
 def test_prompts_on_whole_tables_of_cards(
