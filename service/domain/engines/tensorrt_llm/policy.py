@@ -9,10 +9,19 @@ from service.domain.commands.flags import FlagTable
 from service.domain.engines.dated import Dated, dated, made, newest
 from service.domain.engines.plain import EngineDefaults
 from service.domain.engines.ranks.drafts import draft_rule
-from service.domain.engines.tensorrt_llm.rules import BatchRule, BlockRule, Constants, Rules, SamplerRule, StateRule
+from service.domain.engines.tensorrt_llm.rules import (
+    BatchRule,
+    BlockRule,
+    Constants,
+    MissingCode,
+    Rules,
+    SamplerRule,
+    StatePlace,
+    StateRule,
+)
 from service.domain.engines.times import step_policy
 from service.domain.engines.types import cache_name, weight_name
-from service.domain.engines.versions import Timeline, parse
+from service.domain.engines.versions import Release, Timeline, parse
 from service.domain.errors import CatalogFactError
 
 if TYPE_CHECKING:
@@ -47,6 +56,7 @@ class TensorrtLlmEngine:
     flags: FlagTable
     timeline: Timeline
     topics: Topics
+    model_code: tuple[tuple[str, MissingCode], ...]
     constants: Constants
     step: StepPolicy
     kept: dict[str, Rules] = field(default_factory=dict, repr=False)
@@ -72,6 +82,7 @@ class TensorrtLlmEngine:
             newest(topics.blocks, release),
             newest(topics.sampler, release),
             newest(topics.states, release),
+            {family: code for family, code in self.model_code if _lacks(release, code)},
             self.constants,
         )
 
@@ -100,6 +111,9 @@ def from_facts(entry: Entry) -> TensorrtLlmEngine:
             flags=FlagTable(facts.get("flags", {}), parse),
             timeline=Timeline(facts["releases"]["published"], facts["releases"]["read"], facts["name"]),
             topics=_topics(facts),
+            model_code=tuple(
+                (row["family"], MissingCode(row["architecture"], row["since"])) for row in facts.get("model_code", ())
+            ),
             constants=_constants(facts),
             step=step_policy(facts),
         )
@@ -113,8 +127,17 @@ def _topics(facts: Mapping[str, Any]) -> Topics:
         batch=dated(facts["batch"], lambda row: made(BatchRule, row)),
         blocks=dated(facts["blocks"], lambda row: BlockRule(row["tokens"], tuple(row["sizes"]))),
         sampler=dated(facts["sampler"], lambda row: SamplerRule(tuple(row["element_bytes"]))),
-        states=dated(facts["states"], lambda row: StateRule(frozenset(row["families"]), row["element_bytes"])),
+        states=dated(facts["states"], _state_rule),
     )
+
+
+def _state_rule(row: Mapping[str, Any]) -> StateRule:
+    place = StatePlace(row.get("place", StatePlace.BESIDE))
+    return made(StateRule, row, families=frozenset(row["families"]), place=place)
+
+
+def _lacks(release: Release, code: MissingCode) -> bool:
+    return code.since is None or release < parse(code.since)
 
 
 def _constants(facts: Mapping[str, Any]) -> Constants:
