@@ -38,6 +38,7 @@ _PLACES = {
     StatePlace.SHARE: "out of the cache's share, the rest of which is for tokens",
     StatePlace.POOL: "in a pool of the cache, which is divided as sequences of half the longest length would fill it",
 }
+_WIDE = 4
 _WINDOWS = frozenset({CacheKind.SLIDING, CacheKind.CHUNKED})
 
 
@@ -93,10 +94,12 @@ def _kept(term: CacheTerm, rules: Rules, *, windows: bool) -> CacheTerm:
 
 
 def _typed(spec: RecurrentCache, rule: StateRule) -> RecurrentCache:
-    """In the release's type, or the state in the one that the checkpoint names for it."""
+    """In the release's type; the state in 32 bits, or in the one that the checkpoint names for it, where that holds."""
     size = rule.element_bytes
-    named = rule.named and spec.state_type_named
-    return replace(spec, state_element_bytes=spec.state_element_bytes if named else size, conv_element_bytes=size)
+    state = _WIDE if spec.mixer in rule.wide else size
+    if rule.named and spec.state_type_named:
+        state = spec.state_element_bytes
+    return replace(spec, state_element_bytes=state, conv_element_bytes=size)
 
 
 def fraction_of(setting: Setting, rules: Rules) -> float:

@@ -104,16 +104,15 @@ def from_facts(entry: Entry) -> TensorrtLlmEngine:
     """Read the catalog entry of TensorRT-LLM; raises CatalogFactError where a figure is missing."""
     facts = entry.facts
     try:
+        topics = _topics(facts)
         return TensorrtLlmEngine(
             name=entry.id,
             takes=frozenset(facts["takes"]),
             memory_basis=facts["memory_basis"],
             flags=FlagTable(facts.get("flags", {}), parse),
             timeline=Timeline(facts["releases"]["published"], facts["releases"]["read"], facts["name"]),
-            topics=_topics(facts),
-            model_code=tuple(
-                (row["family"], MissingCode(row["architecture"], row["since"])) for row in facts.get("model_code", ())
-            ),
+            topics=topics,
+            model_code=tuple((row["family"], _code(row, topics.states)) for row in facts.get("model_code", ())),
             constants=_constants(facts),
             step=step_policy(facts),
         )
@@ -133,7 +132,14 @@ def _topics(facts: Mapping[str, Any]) -> Topics:
 
 def _state_rule(row: Mapping[str, Any]) -> StateRule:
     place = StatePlace(row.get("place", StatePlace.BESIDE))
-    return made(StateRule, row, families=frozenset(row["families"]), place=place)
+    families, wide = frozenset(row["families"]), frozenset(row.get("wide", ()))
+    return made(StateRule, row, families=families, place=place, wide=wide)
+
+
+def _code(row: Mapping[str, Any], states: Dated[StateRule]) -> MissingCode:
+    since = row["since"]
+    quoted = since is not None and row["family"] in newest(states, parse(since)).families
+    return MissingCode(row["architecture"], since, quoted)
 
 
 def _lacks(release: Release, code: MissingCode) -> bool:

@@ -47,9 +47,10 @@ def _check_code(family: str, rules: Rules) -> None:
     if code is None:
         return
     detail = f"The PyTorch backend of TensorRT-LLM {rules.name} has no model code for {code.architecture}"
-    if code.since is None:
-        raise NotSupported(Fault("/engine", f"{detail}.", ("none",)))
-    raise NotSupported(Fault("/engine_version", f"{detail}; {code.since} and later have.", (code.since,)))
+    later = f"{detail}; {code.since} and later have."
+    if code.since is None or not code.quoted:
+        raise NotSupported(Fault("/engine", later if code.since else f"{detail}.", ("none",)))
+    raise NotSupported(Fault("/engine_version", later, (code.since,)))
 
 
 def _check_drafted_states(setting: Setting) -> None:

@@ -53,7 +53,7 @@ class StateRule:
     States are there before the cache is sized (`beside`), out of its share (`share`), or in a `pool` that grows with
     the share where a batch of half the longest length would not fill it. `spare` slots are kept beside the batch's;
     `stages` says whether each stage of a pipeline keeps those of as many batches as there are stages, `named` whether
-    a type that the checkpoint names for its states holds.
+    a type that the checkpoint names for its states holds. `wide` are mixers whose states are in 32 bits in any case.
     """
 
     since: str
@@ -63,14 +63,19 @@ class StateRule:
     spare: int = 0
     stages: bool = False
     named: bool = False
+    wide: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class MissingCode:
-    """The architecture that a release has no model code for, and the first release that has; None where none has."""
+    """The architecture that a release has no model code for, and the first release that has; None where none has.
+
+    `quoted` says whether how that one keeps states is described.
+    """
 
     architecture: str
     since: str | None
+    quoted: bool
 
 
 @dataclass(frozen=True, slots=True)
