@@ -137,7 +137,7 @@ def test_settings_that_cannot_be_are_refused_by_field(ask_fit: Ask, changed: dic
         ({"gpu_layers": 3}, "/gpu_layers"),
         ({"speculative_method": "medusa"}, "/speculative_method"),
         ({"model": "nemotron-h-8b-base-8k", "engine_version": "0.21.0"}, "/engine"),
-        ({"model": "qwen3-next-80b-a3b-instruct", "engine_version": "1.1.0"}, "/engine"),
+        ({"model": "qwen3-next-80b-a3b-instruct", "engine_version": "1.1.0"}, "/engine_version"),
         ({"model": "jamba-v0.1"}, "/engine"),
         ({"model": "gemma-3n-e2b-it", "pipeline_parallel": 3}, "/pipeline_parallel"),
     ],
@@ -165,6 +165,7 @@ QUESTIONS = st.fixed_dictionaries(
                 "deepseek-v2-lite",
                 "gemma-3-4b-it",
                 "nemotron-h-8b-base-8k",
+                "qwen3.5-9b",
             ]
         ),
         "gpu": st.sampled_from(["h100-sxm-80gb", "a100-sxm-80gb", "l4", "b200-sxm-180gb"]),
@@ -172,7 +173,7 @@ QUESTIONS = st.fixed_dictionaries(
         "context_tokens": st.integers(1, 1 << 17),
     },
     optional={
-        "engine_version": st.sampled_from(["0.9.0", "0.21.0", "1.2.1"]),
+        "engine_version": st.sampled_from(["0.9.0", "0.21.0", "1.2.1", "1.3.0rc16", "1.3.0rc24"]),
         "tensor_parallel": st.sampled_from([1, 2, 4, 8]),
         "pipeline_parallel": st.integers(1, 3),
         "data_parallel": st.integers(1, 3),

@@ -31,7 +31,8 @@ class RecurrentCache(CacheSpec):
 
     The convolution runs over `head_channels` channels of each head and `group_channels` of each of `groups` groups,
     and keeps `conv_columns` inputs of each (its kernel less one, as engines do; they add one for each speculative
-    token). Groups are replicated once there are more ranks than groups.
+    token). Groups are replicated once there are more ranks than groups. `state_type_named` says that the file itself
+    names the type that a server is to keep the state in.
     """
 
     mixer: Mixer
@@ -44,6 +45,7 @@ class RecurrentCache(CacheSpec):
     group_channels: int = 0
     state_element_bytes: int = 2
     conv_element_bytes: int = 2
+    state_type_named: bool = False
 
     kind: ClassVar[CacheKind] = CacheKind.RECURRENT
     attends: ClassVar[bool] = False

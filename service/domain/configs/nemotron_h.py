@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from service.domain.architecture import Architecture, Module
+from service.domain.cache.recurrent import RecurrentCache
 from service.domain.configs import blocks, layer_kinds, moe, narrow_experts, prediction_blocks
 from service.domain.configs.base import Decoder, architecture, decoder, frame
 from service.domain.configs.fields import Fields
@@ -56,7 +58,7 @@ def read(fields: Fields) -> Architecture:
         *narrow_experts.ungated(fields, shape.hidden, layer_kinds.of(kinds, _EXPERTS)),
         *_predicted(fields, shape),
     ]
-    return architecture(fields, shape, made, mixed_caches(shape, attending, mixer.cache(_state_bytes(fields)), mixing))
+    return architecture(fields, shape, made, mixed_caches(shape, attending, _state(fields, mixer), mixing))
 
 
 def _kinds(fields: Fields) -> tuple[str, ...]:
@@ -99,6 +101,12 @@ def _predicted(fields: Fields, shape: Decoder) -> list[Module]:
     attention = blocks.attention(shape.hidden, shape.heads, layers)
     fusion = prediction_blocks.fusion(shape.hidden, layers)
     return blocks.prediction([*attention, *narrow_experts.ungated(fields, shape.hidden, layers), *fusion])
+
+
+def _state(fields: Fields, mixer: Mamba2) -> RecurrentCache:
+    """Whether the file names its type matters to engines that have a default of their own."""
+    named = fields.has("mamba_ssm_cache_dtype") and fields.text("mamba_ssm_cache_dtype") != "auto"
+    return replace(mixer.cache(_state_bytes(fields)), state_type_named=named)
 
 
 def _state_bytes(fields: Fields) -> int:

@@ -19,18 +19,26 @@ from service.domain.engines.ranks.drafts import draft_layers, drafted_cache_byte
 from service.domain.engines.ranks.held import Held, Part, Rank, Terms, as_measured, given_reserve, held, part
 from service.domain.engines.tensorrt_llm.pools import BlockPool
 from service.domain.engines.tensorrt_llm.refusals import check
+from service.domain.engines.tensorrt_llm.rules import StatePlace
+from service.domain.engines.tensorrt_llm.state_pool import StatePool
 from service.domain.engines.vllm.shapes import widths_of
 from service.domain.errors import Fault, NotSupported
-from service.domain.units import whole
+from service.domain.units import up, whole
 
 if TYPE_CHECKING:
     from service.domain.engines.ranks.setting import Setting
-    from service.domain.engines.tensorrt_llm.rules import Rules
+    from service.domain.engines.tensorrt_llm.rules import Rules, StateRule
     from service.domain.loads import CacheTerm, RankLoad
 
 _STATES_WARNING = (
     "States are kept for max_sequences_limit sequences: more than those never run, whatever fits beside them."
 )
+_PLACES = {
+    StatePlace.BESIDE: "beside the cache's share",
+    StatePlace.SHARE: "out of the cache's share, the rest of which is for tokens",
+    StatePlace.POOL: "in a pool of the cache, which is divided as sequences of half the longest length would fill it",
+}
+_WIDE = 4
 _WINDOWS = frozenset({CacheKind.SLIDING, CacheKind.CHUNKED})
 
 
@@ -77,13 +85,21 @@ def kept_load(load: RankLoad, rules: Rules, *, windows: bool) -> RankLoad:
 def _kept(term: CacheTerm, rules: Rules, *, windows: bool) -> CacheTerm:
     spec = term.spec
     if isinstance(spec, RecurrentCache):
-        size = rules.states.element_bytes
-        own = replace(spec, state_element_bytes=size, conv_element_bytes=size)
+        own = _typed(spec, rules.states)
         return replace(term, spec=own, fixed_bytes=term.layers * own.fixed_bytes)
     if windows or spec.kind not in _WINDOWS:
         return term
     full = FullCache(spec.kv_heads, spec.key_width, spec.value_width)
     return replace(term, spec=full, window_tokens=None)
+
+
+def _typed(spec: RecurrentCache, rule: StateRule) -> RecurrentCache:
+    """In the release's type; the state in 32 bits, or in the one that the checkpoint names for it, where that holds."""
+    size = rule.element_bytes
+    state = _WIDE if spec.mixer in rule.wide else size
+    if rule.named and spec.state_type_named:
+        state = spec.state_element_bytes
+    return replace(spec, state_element_bytes=state, conv_element_bytes=size)
 
 
 def fraction_of(setting: Setting, rules: Rules) -> float:
@@ -104,8 +120,8 @@ def _loads(setting: Setting, rules: Rules) -> list[RankLoad]:
 
 def _rank(setting: Setting, rules: Rules, load: RankLoad, batch: Batch) -> Rank:
     budget = setting.scenario.budget
-    pool, given = pool_of(setting, rules, load), given_reserve(setting)
-    parts = given or _states(load, batch)
+    pool, given = pool_of(setting, rules, load, batch), given_reserve(setting)
+    parts = given or (() if isinstance(pool, StatePool) else _states(setting, rules, load, batch))
     if not given and budget.pool_bytes is None:
         parts = (*_modelled(setting, rules, load, batch), *parts)
     free = budget.memory_bytes - budget.others_bytes - load.weight_bytes - sum(p.middle for p in parts)
@@ -113,11 +129,23 @@ def _rank(setting: Setting, rules: Rules, load: RankLoad, batch: Batch) -> Rank:
         return Rank(load, parts, 0, budget.pool_bytes, max(0, budget.pool_bytes - free), pool)
     share = Fraction(str(fraction_of(setting, rules)))
     left = int(free * share) if free > 0 else free
-    return Rank(load, parts, max(0, free - left), left, max(0, -free), pool)
+    return Rank(load, parts, max(0, free - left), left, max(0, pool.states(max(0, left)) - left), pool)
 
 
-def pool_of(setting: Setting, rules: Rules, load: RankLoad) -> BlockPool:
-    """The pools of a rank, the widest last."""
+def pool_of(setting: Setting, rules: Rules, load: RankLoad, batch: Batch) -> BlockPool | StatePool:
+    """The pools of a rank: blocks alone, or states out of the same share beside them."""
+    blocks, size = _blocks(setting, rules, load), _state_bytes(setting, rules, load, batch)
+    if rules.states.place is StatePlace.BESIDE or setting.scenario.budget.pool_bytes is not None or not size:
+        return blocks
+    if rules.states.place is StatePlace.SHARE:
+        return StatePool(blocks, size)
+    half = up(max(1, setting.scenario.limit_tokens // 2), blocks.block_tokens)
+    sequences = batch.sequences * _stages(setting, rules)
+    return StatePool(blocks, size, sequences * half * sum(each for _, each in blocks.windows))
+
+
+def _blocks(setting: Setting, rules: Rules, load: RankLoad) -> BlockPool:
+    """The pools of tokens, the widest last."""
     scenario = setting.scenario
     sizes: dict[int, int] = defaultdict(int)
     for term in load.terms:
@@ -132,10 +160,26 @@ def pool_of(setting: Setting, rules: Rules, load: RankLoad) -> BlockPool:
     return BlockPool(tuple(sorted(sizes.items())), block_tokens(setting, rules), scenario.budget.pool_bytes is not None)
 
 
-def _states(load: RankLoad, batch: Batch) -> tuple[Part, ...]:
+def _stages(setting: Setting, rules: Rules) -> int:
+    """Batches whose states a rank keeps."""
+    return setting.scenario.layout.pipeline if rules.states.stages else 1
+
+
+def _slots(setting: Setting, rules: Rules, batch: Batch) -> int:
+    """States that a rank keeps; padding has some of its own, and an idle rank's dummy in attention data parallel."""
+    dummies = 1 if rules.states.spare and attention_ranks(setting) > 1 else 0
+    return batch.sequences * _stages(setting, rules) + rules.states.spare + dummies
+
+
+def _state_bytes(setting: Setting, rules: Rules, load: RankLoad, batch: Batch) -> int:
+    each = sum(term.fixed_bytes for term in load.terms if term.spec.kind is CacheKind.RECURRENT)
+    return _slots(setting, rules, batch) * each
+
+
+def _states(setting: Setting, rules: Rules, load: RankLoad, batch: Batch) -> tuple[Part, ...]:
     """States of a full batch, which are there before the cache is sized."""
-    size = batch.sequences * sum(term.fixed_bytes for term in load.terms if term.spec.kind is CacheKind.RECURRENT)
-    note = f"recurrent state of {batch.sequences:,} sequences"
+    size = _state_bytes(setting, rules, load, batch)
+    note = f"recurrent state of {_slots(setting, rules, batch):,} sequences"
     return (Part("state", size, size, size, note),) if size else ()
 
 
@@ -180,7 +224,9 @@ def _terms(setting: Setting, rules: Rules, batch: Batch) -> Terms:
     )
     if attention_ranks(setting) > 1:
         found.append("attention data parallel: every rank has a cache of its own of the printed size")
-    kinds = {owners.spec.kind for owners in setting.scenario.model.architecture.caches}
-    warnings = (_STATES_WARNING,) if CacheKind.RECURRENT in kinds else ()
+    recurrent = CacheKind.RECURRENT in {owners.spec.kind for owners in setting.scenario.model.architecture.caches}
+    if recurrent and rules.note:
+        found.append(f"recurrent states as TensorRT-LLM {rules.states.since} has them, {_PLACES[rules.states.place]}")
+    warnings = (_STATES_WARNING,) if recurrent else ()
     most, copies = batch.sequences, attention_ranks(setting)
     return Terms(rules.name, copies, most, needs_limit=False, assumptions=tuple(found), warnings=warnings)

@@ -17,6 +17,7 @@ from service.domain.engines.tensorrt_llm.capacity import (
 )
 from service.domain.engines.tensorrt_llm.policy import TensorrtLlmEngine
 from service.domain.engines.tensorrt_llm.pools import BlockPool
+from service.domain.engines.tensorrt_llm.state_pool import StatePool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,6 +69,10 @@ class TensorrtLlmHolding(RanksHolding):
     def pool_lines(self, rank: Rank) -> Iterator[str]:
         """Tokens by their bytes, pool by pool."""
         pool, size = rank.pool, rank.pool_bytes
+        if isinstance(pool, StatePool):
+            states = pool.states(size)
+            yield f"{states:,} B of it for recurrent states"
+            pool, size = pool.tokens_pool, max(0, size - states)
         assert isinstance(pool, BlockPool)  # noqa: S101  # as `hold` made it
         for window, each in pool.windows:
             held_in = f" in a pool for windows of {window:,} tokens" if len(pool.windows) > 1 else ""

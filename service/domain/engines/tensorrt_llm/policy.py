@@ -9,10 +9,19 @@ from service.domain.commands.flags import FlagTable
 from service.domain.engines.dated import Dated, dated, made, newest
 from service.domain.engines.plain import EngineDefaults
 from service.domain.engines.ranks.drafts import draft_rule
-from service.domain.engines.tensorrt_llm.rules import BatchRule, BlockRule, Constants, Rules, SamplerRule, StateRule
+from service.domain.engines.tensorrt_llm.rules import (
+    BatchRule,
+    BlockRule,
+    Constants,
+    MissingCode,
+    Rules,
+    SamplerRule,
+    StatePlace,
+    StateRule,
+)
 from service.domain.engines.times import step_policy
 from service.domain.engines.types import cache_name, weight_name
-from service.domain.engines.versions import Timeline, parse
+from service.domain.engines.versions import Release, Timeline, parse
 from service.domain.errors import CatalogFactError
 
 if TYPE_CHECKING:
@@ -47,6 +56,7 @@ class TensorrtLlmEngine:
     flags: FlagTable
     timeline: Timeline
     topics: Topics
+    model_code: tuple[tuple[str, MissingCode], ...]
     constants: Constants
     step: StepPolicy
     kept: dict[str, Rules] = field(default_factory=dict, repr=False)
@@ -72,6 +82,7 @@ class TensorrtLlmEngine:
             newest(topics.blocks, release),
             newest(topics.sampler, release),
             newest(topics.states, release),
+            {family: code for family, code in self.model_code if _lacks(release, code)},
             self.constants,
         )
 
@@ -93,13 +104,15 @@ def from_facts(entry: Entry) -> TensorrtLlmEngine:
     """Read the catalog entry of TensorRT-LLM; raises CatalogFactError where a figure is missing."""
     facts = entry.facts
     try:
+        topics = _topics(facts)
         return TensorrtLlmEngine(
             name=entry.id,
             takes=frozenset(facts["takes"]),
             memory_basis=facts["memory_basis"],
             flags=FlagTable(facts.get("flags", {}), parse),
             timeline=Timeline(facts["releases"]["published"], facts["releases"]["read"], facts["name"]),
-            topics=_topics(facts),
+            topics=topics,
+            model_code=tuple((row["family"], _code(row, topics.states)) for row in facts.get("model_code", ())),
             constants=_constants(facts),
             step=step_policy(facts),
         )
@@ -113,8 +126,24 @@ def _topics(facts: Mapping[str, Any]) -> Topics:
         batch=dated(facts["batch"], lambda row: made(BatchRule, row)),
         blocks=dated(facts["blocks"], lambda row: BlockRule(row["tokens"], tuple(row["sizes"]))),
         sampler=dated(facts["sampler"], lambda row: SamplerRule(tuple(row["element_bytes"]))),
-        states=dated(facts["states"], lambda row: StateRule(frozenset(row["families"]), row["element_bytes"])),
+        states=dated(facts["states"], _state_rule),
     )
+
+
+def _state_rule(row: Mapping[str, Any]) -> StateRule:
+    place = StatePlace(row.get("place", StatePlace.BESIDE))
+    families, wide = frozenset(row["families"]), frozenset(row.get("wide", ()))
+    return made(StateRule, row, families=families, place=place, wide=wide)
+
+
+def _code(row: Mapping[str, Any], states: Dated[StateRule]) -> MissingCode:
+    since = row["since"]
+    quoted = since is not None and row["family"] in newest(states, parse(since)).families
+    return MissingCode(row["architecture"], since, quoted)
+
+
+def _lacks(release: Release, code: MissingCode) -> bool:
+    return code.since is None or release < parse(code.since)
 
 
 def _constants(facts: Mapping[str, Any]) -> Constants:

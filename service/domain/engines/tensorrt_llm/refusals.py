@@ -25,6 +25,7 @@ def check(setting: Setting, rules: Rules) -> None:
     _check_ranks(setting)
     _check_block(setting, rules)
     check_draft(setting, rules.constants.drafts)
+    _check_drafted_states(setting)
 
 
 def _check_caches(setting: Setting, rules: Rules) -> None:
@@ -33,9 +34,30 @@ def _check_caches(setting: Setting, rules: Rules) -> None:
     unknown = _NEVER if model.architecture.model_type in rules.states.families else _UNDESCRIBED.keys()
     compressed = any(isinstance(spec, LatentCache | IndexerCache) and spec.tokens_per_row > 1 for spec in specs)
     found = ["compressed attention"] * compressed + [_UNDESCRIBED[spec.kind] for spec in specs if spec.kind in unknown]
+    if found == [_UNDESCRIBED[CacheKind.RECURRENT]]:
+        _check_code(model.architecture.model_type, rules)
     if found:
         detail = f"How TensorRT-LLM keeps the {found[0]} of {model.name} is not described yet."
         raise NotSupported(Fault("/engine", detail, ("none",)))
+
+
+def _check_code(family: str, rules: Rules) -> None:
+    """Say so where the release could not even load the model."""
+    code = rules.missing.get(family)
+    if code is None:
+        return
+    detail = f"The PyTorch backend of TensorRT-LLM {rules.name} has no model code for {code.architecture}"
+    later = f"{detail}; {code.since} and later have."
+    if code.since is None or not code.quoted:
+        raise NotSupported(Fault("/engine", later if code.since else f"{detail}.", ("none",)))
+    raise NotSupported(Fault("/engine_version", later, (code.since,)))
+
+
+def _check_drafted_states(setting: Setting) -> None:
+    kinds = {owners.spec.kind for owners in setting.scenario.model.architecture.caches}
+    if setting.asked.get("speculative_method") is not None and CacheKind.RECURRENT in kinds:
+        detail = "How TensorRT-LLM keeps the recurrent states of drafted tokens is not described yet."
+        raise NotSupported(Fault("/speculative_method", detail))
 
 
 def _check_types(setting: Setting, rules: Rules) -> None:

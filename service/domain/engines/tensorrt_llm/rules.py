@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum, unique
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from service.domain.engines.ranks.drafts import DraftRule
 
 Span = tuple[int, int, int]
@@ -34,12 +37,45 @@ class SamplerRule:
     element_bytes: tuple[float, float, float]
 
 
+@unique
+class StatePlace(StrEnum):
+    """What the states of a full batch are taken out of."""
+
+    BESIDE = "beside"
+    SHARE = "share"
+    POOL = "pool"
+
+
 @dataclass(frozen=True, slots=True)
 class StateRule:
-    """Families whose recurrent states are kept, of each sequence of a full batch, and bytes of their elements."""
+    """Families whose recurrent states are kept, of each sequence of a full batch, and bytes of their elements.
 
+    States are there before the cache is sized (`beside`), out of its share (`share`), or in a `pool` that grows with
+    the share where a batch of half the longest length would not fill it. `spare` slots are kept beside the batch's;
+    `stages` says whether each stage of a pipeline keeps those of as many batches as there are stages, `named` whether
+    a type that the checkpoint names for its states holds. `wide` are mixers whose states are in 32 bits in any case.
+    """
+
+    since: str
     families: frozenset[str]
     element_bytes: int
+    place: StatePlace = StatePlace.BESIDE
+    spare: int = 0
+    stages: bool = False
+    named: bool = False
+    wide: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class MissingCode:
+    """The architecture that a release has no model code for, and the first release that has; None where none has.
+
+    `quoted` says whether how that one keeps states is described.
+    """
+
+    architecture: str
+    since: str | None
+    quoted: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,4 +104,5 @@ class Rules:
     blocks: BlockRule
     sampler: SamplerRule
     states: StateRule
+    missing: Mapping[str, MissingCode]
     constants: Constants

@@ -10,6 +10,7 @@ from service.domain.engines.llama_cpp.pools import CellPool, Layout
 from service.domain.engines.sglang.pools import NO_DRAFTS, Drafts, StatePool, TokenPool
 from service.domain.engines.sglang.rules import StateRule
 from service.domain.engines.tensorrt_llm.pools import BlockPool
+from service.domain.engines.tensorrt_llm.state_pool import StatePool as BlocksBesideStates
 
 if TYPE_CHECKING:
     from service.domain.engines.ranks.pool import Pool
@@ -19,6 +20,7 @@ STATES = StateRule((9, 10), 1, 3, 5, frozenset(), "running", 4)
 FULL = TokenPool(100, 0, 0, RATIO, 16, exact=False)
 HYBRID = TokenPool(100, 60, 128, RATIO, 16, exact=False)
 SLOTS, STREAMS = Layout(4, True, 256, 256, 512), Layout(4, False, 256, 256, 512)
+BLOCKS = BlockPool(((128, 60), (8192, 100)), 32, exact=False)
 
 POOLS: dict[str, "Pool"] = {
     "tokens": FULL,
@@ -33,7 +35,9 @@ POOLS: dict[str, "Pool"] = {
     "shared cells, windows and states": CellPool(100, ((128, 60),), 50_000, SLOTS, exact=False),
     "streams": CellPool(100, ((128, 60),), 50_000, STREAMS, exact=False),
     "blocks": BlockPool(((8192, 100),), 32, exact=False),
-    "blocks of two widths": BlockPool(((128, 60), (8192, 100)), 32, exact=False),
+    "blocks of two widths": BLOCKS,
+    "blocks and states of a batch": BlocksBesideStates(BLOCKS, 700_001),
+    "blocks and states in the ratio of a batch": BlocksBesideStates(BLOCKS, 700_001, 1_300_003),
 }
 
 
