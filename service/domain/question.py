@@ -214,12 +214,17 @@ def _refuse_strange(asked: Mapping[str, Any], engine: Engine) -> None:
 
 
 def _check_given(asked: Mapping[str, Any]) -> None:
-    """Everything that is missing, at once."""
+    """Everything that is missing, at once, and a drafter that guesses nothing, which no engine starts with."""
     faults = []
     if "model" not in asked and "config" not in asked:
         faults.append(Fault("/model", "Give a model, or a config to quote one that the catalog does not hold."))
     if not asked.keys() & _DEVICES:
         faults.append(Fault("/gpu", "Give a gpu, or memory_bytes to quote one that the catalog does not hold."))
+    if "speculative_method" in asked and asked.get("speculative_tokens") == 0:
+        detail = (
+            "A step that guesses 0 tokens does not draft: give how many it guesses, or leave speculative_method out."
+        )
+        faults.append(Fault("/speculative_tokens", detail))
     if faults:
         raise ValidationError(*faults)
 
