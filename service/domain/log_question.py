@@ -13,6 +13,7 @@ from service.domain.commands.models import pointed, settle_weights
 from service.domain.commands.scaling import NAMES as _SCALED
 from service.domain.commands.states import TYPE as _STATE_TYPE
 from service.domain.errors import Fault, QuoteError
+from service.domain.shared_names import card_named
 from service.domain.spans import SPANS
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def implied(reading: LogReading, given: Mapping[str, Any], catalog: Catalog) -> 
     asked |= {
         name: said[name] for name in _RESOLVED.get(reading.engine or "", ()) if name in said and name not in asked
     }
-    _settle_cards(asked, reading, catalog, warnings)
+    _settle_cards(asked, reading, given, catalog, warnings)
     if "attention_data_parallel" in asked:
         asked.pop("data_parallel", None)
     length = next((said[name] for name in _CONTEXT if isinstance(said.get(name), int)), None)
@@ -91,22 +92,33 @@ def _take_beyond(asked: dict[str, Any]) -> list[Fault]:
     ]
 
 
-def _settle_cards(asked: dict[str, Any], reading: LogReading, catalog: Catalog, warnings: list[str]) -> None:
+def _settle_cards(
+    asked: dict[str, Any], reading: LogReading, given: Mapping[str, Any], catalog: Catalog, warnings: list[str]
+) -> None:
     """Several cards one by one; of one that the catalog does not hold, its memory alone."""
     if len(reading.devices) > 1:
         asked.pop("gpu", None)
         asked["gpus"] = list(reading.devices)
-    if "memory_bytes" in asked and not _is_known(asked.get("gpu"), catalog):
-        card = f"{asked.pop('gpu')!s:.60}"
-        warnings.append(f"The log names a {card}, which the catalog does not hold: its memory is taken.")
-
-
-def _is_known(card: object, catalog: Catalog) -> bool:
-    """Whether the catalog holds the card, or none is named."""
+    memory = _memory(reading)
+    if "gpu" not in asked or memory is None:
+        return
     try:
-        return card is None or bool(catalog.gpu(str(card)))
+        card, note = card_named(str(asked["gpu"]), catalog, memory_bytes=memory)
     except QuoteError:
-        return False
+        if "memory_bytes" in asked:
+            unknown = f"{asked.pop('gpu')!s:.60}"
+            warnings.append(f"The log names a {unknown}, which the catalog does not hold: its memory is taken.")
+        return
+    # Beside its memory the question's own reading of the name says the same.
+    if note is not None and "memory_bytes" not in asked:
+        asked["gpu"] = card.id
+        warnings += [] if "gpu" in given else [f"{note}."]
+
+
+def _memory(reading: LogReading) -> int | None:
+    """The memory of a device, where the log says it."""
+    said = reading.said.get("memory_bytes")
+    return said.value if said is not None and isinstance(said.value, int) else None
 
 
 def _release(reading: LogReading) -> str | None:
