@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from service.domain.commands import understand
 from service.domain.commands.models import pointed, settle_weights
+from service.domain.commands.repositories import file_type, typed_file
 from service.domain.commands.scaling import NAMES as _SCALED
 from service.domain.commands.states import TYPE as _STATE_TYPE
 from service.domain.errors import Fault, QuoteError
@@ -66,7 +67,10 @@ def implied(reading: LogReading, given: Mapping[str, Any], catalog: Catalog) -> 
     if release is not None:
         asked["engine_version"] = release
     if "model" in said:
-        asked["model"] = pointed(str(said["model"])).name
+        word, kind = typed_file(str(said["model"]))
+        # The name of a model that is given says nothing of the file.
+        kind = kind or (file_type(word) if {"model", "config"} & given.keys() else None)
+        asked |= {"model": pointed(word).name, "weight_dtype": kind}
     warnings = [] if "engine_version" in given else _of_the_build(reading, release, catalog)
     engine = _engine(reading, catalog)
     if engine is not None and reading.settings:
