@@ -78,7 +78,7 @@ def _prompts(found: Understood, beside: Mapping[str, Any]) -> None:
     chunk, spelling = found.take_said("_chunk")
     if chunk is None:
         return
-    limit = found.known("context_limit_tokens")
+    limit = None if "max_batched_tokens" in beside else found.known("context_limit_tokens")
     if chunk > 0 or (limit and "memory_utilization" in {*found.settings, *beside}):
         found.put("max_batched_tokens", chunk if chunk > 0 else limit, spelling)
     elif "memory_utilization" in {*found.settings, *beside}:
