@@ -51,7 +51,10 @@ def body_reader(schema: ClosedSchema) -> Reader:
 def refuse_query(environ: "WSGIEnvironment") -> None:
     """Raise ValidationError for every name of the query string, where a body holds the question."""
     names = [name[: limits.POINTER_CHARACTERS] for name in read_query(environ)][: limits.FAULTS_LISTED]
-    raise ValidationError(*(Fault(f"/{escaped(name)}", f"{name} belongs into the body of a POST.") for name in names))
+    # A query string may be nothing but separators.
+    if names:
+        faults = (Fault(f"/{escaped(name)}", f"{name} belongs into the body of a POST.") for name in names)
+        raise ValidationError(*faults)
 
 
 def check_accept(environ: "WSGIEnvironment") -> None:

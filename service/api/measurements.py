@@ -18,7 +18,7 @@ from service.api.problems import ProblemError
 from service.api.queries import read_query
 from service.api.replies import NO_STORE, document, encode, written
 from service.api.rest import Blueprint
-from service.api.schemas.fields import MisreadError
+from service.api.schemas.fields import MisreadError, escaped
 from service.api.schemas.measurement_fields import Uuid
 from service.api.schemas.measurement_rows import described_row
 from service.api.schemas.measurements import (
@@ -160,7 +160,8 @@ def _json_depth() -> int:
 def _refuse_query() -> None:
     names = list(read_query(request.environ))
     if names:
-        raise ValidationError(*(Fault(f"/{n[:64]}", "Nothing is asked by the query here.") for n in names[:50]))
+        detail = "Nothing is asked by the query here."
+        raise ValidationError(*(Fault(f"/{escaped(name[:64])}", detail) for name in names[:50]))
 
 
 def _counted(outcomes: list[Outcome]) -> dict[str, int]:

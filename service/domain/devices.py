@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from service.domain.errors import Fault, NotSupported, ValidationError
 from service.domain.ledger import Budget
+from service.domain.shared_names import card_named
 from service.domain.taught import seen_memory
 from service.domain.units import portion, whole
 
@@ -65,15 +66,24 @@ def listed_by(asked: Mapping[str, Any]) -> str:
     return next(name for name in _LISTS if asked.get(name))
 
 
-def cards_of(asked: Mapping[str, Any], engine: Engine, catalog: Catalog) -> tuple[Gpu, ...]:
-    """The cards of `gpus`; raises QuoteError for one that is unknown, or that the engine cannot mix with others."""
+def cards_of(asked: Mapping[str, Any], engine: Engine, catalog: Catalog, notes: list[str]) -> tuple[Gpu, ...]:
+    """The cards of `gpus`; raises QuoteError for one that is unknown, or that the engine cannot mix with others.
+
+    To `notes` is added what is taken for granted of their names.
+    """
     names = asked.get("gpus") or ()
     if names and "gpu" in asked:
         raise ValidationError(Fault("/gpus", "Give gpu for cards of one kind, or gpus for each of them, not both."))
     if "gpus_memory_bytes" in asked and "memory_bytes" in asked:
         detail = "Give memory_bytes for every GPU, or gpus_memory_bytes for each of them, not both."
         raise ValidationError(Fault("/gpus_memory_bytes", detail))
-    cards = tuple(catalog.gpu(name, f"/gpus/{at}") for at, name in enumerate(names))
+    each, memory = asked.get("gpus_memory_bytes"), asked.get("memory_bytes")
+    sizes = each if each and len(each) == len(names) else [memory] * len(names)
+    found = [
+        card_named(name, catalog, f"/gpus/{at}", size) for at, (name, size) in enumerate(zip(names, sizes, strict=True))
+    ]
+    notes += dict.fromkeys(note for _, note in found if note)
+    cards = tuple(card for card, _ in found)
     if not places_apart(engine) and len({card.id for card in cards}) > 1:
         raise NotSupported(_one_kind(cards, engine))
     return cards

@@ -76,11 +76,6 @@ def drafting(question: Question) -> Drafting | None:
 def _tokens(question: Question, method: Method, known: Speculation) -> int:
     """As asked; a checkpoint's own layers guess one token each where nobody says how many."""
     asked = question.echo.asked.get("speculative_tokens")
-    if asked == 0:
-        detail = (
-            "A step that guesses 0 tokens does not draft: give how many it guesses, or leave speculative_method out."
-        )
-        raise ValidationError(Fault("/speculative_tokens", detail))
     own = max(1, predicted_layers(question.scenario.model.architecture)) if method.layers == "own" else 0
     tokens = asked or (own and own + 1 - known.verified_beside)
     if not tokens:

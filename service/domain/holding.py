@@ -33,6 +33,13 @@ class Holding(ABC):
     longest_context: int | None
     longest_limit: int | None
 
+    def forget_strangers(self) -> None:
+        """Null, in the question that the answer repeats, what the engine has not: it refuses to be asked of it."""
+        echo = self.question.echo
+        # A command is no name of an engine, and `asked` has what it set in its place.
+        for name in echo.values.keys() - self.question.engine.takes - echo.asked.keys() - {"command"}:
+            echo.values[name] = None
+
     def as_kept(self, load: RankLoad) -> RankLoad:
         """A load as this engine keeps its caches; as their shapes say unless the engine has its own mind."""
         return load

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from service.domain.errors import Fault
     from service.domain.logs import LogReading, Said
+    from service.domain.naming import NamedModel
     from service.domain.question import Catalog
 
 FROM_THE_LOG = "log"
@@ -54,7 +55,7 @@ def log_answer(reading: LogReading, given: Mapping[str, Any], catalog: Catalog) 
     found = implied(reading, given, catalog)
     asked, warnings = _asked(found.asked, given, catalog)
     beyond = [fault for fault in found.beyond if fault.pointer[1:] not in given]
-    quote, unquoted = _quote(asked, beyond, catalog)
+    quote, unquoted = _quote(asked, beyond, catalog, found.named)
     cards = "gpus" not in given or _is_same("gpus", found.asked.get("gpus"), given["gpus"], catalog)
     said, unmatched = compared(reading, quote, as_the_log_has_them=cards)
     return {
@@ -141,12 +142,12 @@ def _cards(named: Any, catalog: Catalog) -> list[str]:  # noqa: ANN401  # a name
 
 
 def _quote(
-    asked: Mapping[str, Any], beyond: Sequence[Fault], catalog: Catalog
+    asked: Mapping[str, Any], beyond: Sequence[Fault], catalog: Catalog, named: NamedModel | None
 ) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
     try:
         if beyond:
             raise ValidationError(*beyond)
-        return fit(resolve(asked, catalog), catalog), None
+        return fit(resolve(asked, catalog, named), catalog), None
     except QuoteError as error:
         faults = [{"pointer": f.pointer, "detail": f.detail, "nearest": list(f.nearest)} for f in error.faults]
         return None, {"code": error.code, "title": error.title, "detail": error.detail, "errors": faults}

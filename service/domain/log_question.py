@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from service.domain.commands import understand
 from service.domain.commands.models import pointed, settle_weights
+from service.domain.commands.repositories import file_type, typed_file
 from service.domain.commands.scaling import NAMES as _SCALED
+from service.domain.commands.scaling import rescaled_model
 from service.domain.commands.states import TYPE as _STATE_TYPE
 from service.domain.errors import Fault, QuoteError
+from service.domain.shared_names import card_named
 from service.domain.spans import SPANS
 
 if TYPE_CHECKING:
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from service.domain.commands.meaning import Understood
     from service.domain.engines import ServingEngine
     from service.domain.logs import LogReading
+    from service.domain.naming import NamedModel
     from service.domain.question import Catalog
 
 _LAYOUT = ("tensor_parallel", "pipeline_parallel", "data_parallel")
@@ -50,11 +54,15 @@ _SHOWN = 8
 
 
 class Implied(NamedTuple):
-    """Names of a question with their values, what no question may have, and what of the settings has no name."""
+    """Names of a question with their values, what no question may have, and what of the settings has no name.
+
+    `named` is the model where the settings change it, None where it is as published.
+    """
 
     asked: dict[str, Any]
     beyond: tuple[Fault, ...]
     warnings: tuple[str, ...]
+    named: NamedModel | None = None
 
 
 def implied(reading: LogReading, given: Mapping[str, Any], catalog: Catalog) -> Implied:
@@ -65,22 +73,26 @@ def implied(reading: LogReading, given: Mapping[str, Any], catalog: Catalog) -> 
     if release is not None:
         asked["engine_version"] = release
     if "model" in said:
-        asked["model"] = pointed(str(said["model"])).name
+        word, kind = typed_file(str(said["model"]))
+        # The name of a model that is given says nothing of the file.
+        kind = kind or (file_type(word) if {"model", "config"} & given.keys() else None)
+        asked |= {"model": pointed(word).name, "weight_dtype": kind}
     warnings = [] if "engine_version" in given else _of_the_build(reading, release, catalog)
-    engine = _engine(reading, catalog)
+    engine, named = _engine(reading, catalog), None
     if engine is not None and reading.settings:
-        asked |= _understood(reading, engine, {**asked, **given}, catalog, warnings)
+        settings, named = _understood(reading, engine, {**asked, **given}, catalog, warnings)
+        asked |= settings
     asked |= {
         name: said[name] for name in _RESOLVED.get(reading.engine or "", ()) if name in said and name not in asked
     }
-    _settle_cards(asked, reading, catalog, warnings)
+    _settle_cards(asked, reading, given, catalog, warnings)
     if "attention_data_parallel" in asked:
         asked.pop("data_parallel", None)
     length = next((said[name] for name in _CONTEXT if isinstance(said.get(name), int)), None)
     if length is not None:
         asked |= {"context_tokens": length, "context_limit_tokens": length}
     asked = {name: value for name, value in asked.items() if value is not None}
-    return Implied(asked, tuple(_take_beyond(asked)), tuple(warnings))
+    return Implied(asked, tuple(_take_beyond(asked)), tuple(warnings), named)
 
 
 def _take_beyond(asked: dict[str, Any]) -> list[Fault]:
@@ -91,22 +103,33 @@ def _take_beyond(asked: dict[str, Any]) -> list[Fault]:
     ]
 
 
-def _settle_cards(asked: dict[str, Any], reading: LogReading, catalog: Catalog, warnings: list[str]) -> None:
+def _settle_cards(
+    asked: dict[str, Any], reading: LogReading, given: Mapping[str, Any], catalog: Catalog, warnings: list[str]
+) -> None:
     """Several cards one by one; of one that the catalog does not hold, its memory alone."""
     if len(reading.devices) > 1:
         asked.pop("gpu", None)
         asked["gpus"] = list(reading.devices)
-    if "memory_bytes" in asked and not _is_known(asked.get("gpu"), catalog):
-        card = f"{asked.pop('gpu')!s:.60}"
-        warnings.append(f"The log names a {card}, which the catalog does not hold: its memory is taken.")
-
-
-def _is_known(card: object, catalog: Catalog) -> bool:
-    """Whether the catalog holds the card, or none is named."""
+    memory = _memory(reading)
+    if "gpu" not in asked or memory is None:
+        return
     try:
-        return card is None or bool(catalog.gpu(str(card)))
+        card, note = card_named(str(asked["gpu"]), catalog, memory_bytes=memory)
     except QuoteError:
-        return False
+        if "memory_bytes" in asked:
+            unknown = f"{asked.pop('gpu')!s:.60}"
+            warnings.append(f"The log names a {unknown}, which the catalog does not hold: its memory is taken.")
+        return
+    # Beside its memory the question's own reading of the name says the same.
+    if note is not None and "memory_bytes" not in asked:
+        asked["gpu"] = card.id
+        warnings += [] if "gpu" in given else [f"{note}."]
+
+
+def _memory(reading: LogReading) -> int | None:
+    """The memory of a device, where the log says it."""
+    said = reading.said.get("memory_bytes")
+    return said.value if said is not None and isinstance(said.value, int) else None
 
 
 def _release(reading: LogReading) -> str | None:
@@ -154,37 +177,58 @@ def _engine(reading: LogReading, catalog: Catalog) -> ServingEngine | None:
 
 def _understood(
     reading: LogReading, engine: ServingEngine, asked: Mapping[str, Any], catalog: Catalog, warnings: list[str]
-) -> dict[str, Any]:
-    """The printed settings as names of a question; what is not known or not modelled is a warning."""
+) -> tuple[dict[str, Any], NamedModel | None]:
+    """The printed settings as names of a question, and the model where they change it.
+
+    What is not known or not modelled is a warning.
+    """
     # Of what is nested plain lists and dictionaries mean something, objects of the engine's own nothing.
     nested = {name: _evaluated(text) for name, text in reading.nested_settings.items()}
     printed = {**reading.settings, **{name: value for name, value in nested.items() if isinstance(value, dict | list)}}
     settings = {name: value for name, value in printed.items() if name not in _NOT_OF_THE_ENGINE and value is not None}
     found = understand(engine, settings, reading.version, asked)
     unknown = [fault.detail for fault in found.wrong]
-    _settle_weights(found, engine, asked, catalog)
+    published = _published(asked, catalog)
+    if published is not None:
+        settle_weights(found, published, catalog, engine.flags.quantization, asked)
     warnings += [fault.detail for fault in found.refused]
     warnings += found.warnings
+    named = None
     if not _SCALED.isdisjoint(found.settings):
-        warnings.append("The printed settings scale positions: rotary tables are quoted as published.")
+        named = _rescaled(found, published, engine, asked)
+        if named is None:
+            warnings.append("The printed settings scale positions: rotary tables are quoted as published.")
     if _STATE_TYPE in found.settings:
         warnings.append("The printed settings type recurrent states: they are quoted in the type of the config.")
     if unknown:
         more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
         warnings.append(f"Not understood of the printed settings: {' '.join(unknown[:_SHOWN])}{more}")
     found.settings.pop("model", None)
-    return {name: value for name, value in found.settings.items() if not name.startswith("_")}
+    return {name: value for name, value in found.settings.items() if not name.startswith("_")}, named
 
 
-def _settle_weights(found: Understood, engine: ServingEngine, asked: Mapping[str, Any], catalog: Catalog) -> None:
-    """Settle what the settings say of the weights, where the model is known; else the checkpoint's own are taken."""
+def _published(asked: Mapping[str, Any], catalog: Catalog) -> NamedModel | None:
+    """The model by its name, where the catalog knows it; of any other the checkpoint's own figures are taken."""
     name = asked.get("model")
     try:
-        named = None if name is None or "config" in asked else catalog.named_model(str(name))
+        return None if name is None or "config" in asked else catalog.named_model(str(name))
     except QuoteError:
-        named = None
-    if named is not None:
-        settle_weights(found, named, catalog, engine.flags.quantization, asked)
+        return None
+
+
+def _rescaled(
+    found: Understood, published: NamedModel | None, engine: ServingEngine, asked: Mapping[str, Any]
+) -> NamedModel | None:
+    """The model with its positions as the settings scale them; None where that cannot be told."""
+    try:
+        lengths = engine.release_defaults(asked).lengths
+    except QuoteError:
+        return None
+    before = len(found.notes)
+    named = published and rescaled_model(found, published, lengths)
+    if named is None or named is published:
+        return None
+    return named._replace(note="; ".join(filter(None, (named.note, *found.notes[before:]))))
 
 
 def _evaluated(text: str) -> object:

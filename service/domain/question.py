@@ -15,6 +15,7 @@ from service.domain.model import Model, from_config
 from service.domain.naming import NamedModel
 from service.domain.parallel import ONE_GPU, Layout, check_layout
 from service.domain.precision import paired
+from service.domain.shared_names import card_named
 from service.domain.stored import weights_for
 from service.domain.taught import teach
 from service.domain.type_warnings import warn_of_types
@@ -64,6 +65,9 @@ class Catalog(Protocol):
 
     def gpu(self, name: str, pointer: str = "/gpu") -> Gpu:
         """The device of that slug or alias; raises UnknownGpu at the pointer."""
+
+    def sized_gpus(self, name: str) -> tuple[Gpu, ...]:
+        """The devices that share a name but for the size of memory behind it; none where no device is called so."""
 
     def format(self, name: str, pointer: str = "/weight_dtype") -> NumberFormat:
         """The number format of that name or alias; raises ValidationError at the pointer."""
@@ -154,9 +158,10 @@ def _resolved(
     echo = Echo(asked, heard)
     engine = _engine(echo, catalog)
     _check_given(asked)
-    named, cards = read or _model(echo, catalog, heard), cards_of(asked, engine, catalog)
-    model, gpu = named.model, cards[0] if cards else _gpu(echo, catalog)
+    named = read or _model(echo, catalog, heard)
     assumptions = [named.note] if named.note else []
+    cards = cards_of(asked, engine, catalog, assumptions)
+    model, gpu = named.model, cards[0] if cards else _gpu(asked, catalog, assumptions)
     assumptions += model.architecture.assumptions
     warnings = list(model.architecture.warnings)
     layout = _layout(echo, engine, assumptions)
@@ -214,12 +219,17 @@ def _refuse_strange(asked: Mapping[str, Any], engine: Engine) -> None:
 
 
 def _check_given(asked: Mapping[str, Any]) -> None:
-    """Everything that is missing, at once."""
+    """Everything that is missing, at once, and a drafter that guesses nothing, which no engine starts with."""
     faults = []
     if "model" not in asked and "config" not in asked:
         faults.append(Fault("/model", "Give a model, or a config to quote one that the catalog does not hold."))
     if not asked.keys() & _DEVICES:
         faults.append(Fault("/gpu", "Give a gpu, or memory_bytes to quote one that the catalog does not hold."))
+    if "speculative_method" in asked and asked.get("speculative_tokens") == 0:
+        detail = (
+            "A step that guesses 0 tokens does not draft: give how many it guesses, or leave speculative_method out."
+        )
+        faults.append(Fault("/speculative_tokens", detail))
     if faults:
         raise ValidationError(*faults)
 
@@ -253,11 +263,13 @@ def _with_cache(model: Model, pointer: str) -> Model:
     return model
 
 
-def _gpu(echo: Echo, catalog: Catalog) -> Gpu | None:
-    name = echo.asked.get("gpu")
-    if name is not None:
-        return catalog.gpu(name)
-    return None
+def _gpu(asked: Mapping[str, Any], catalog: Catalog, notes: list[str]) -> Gpu | None:
+    name = asked.get("gpu")
+    if name is None:
+        return None
+    card, note = card_named(name, catalog, memory_bytes=asked.get("memory_bytes"))
+    notes += filter(None, [note])
+    return card
 
 
 def _layout(echo: Echo, engine: Engine, assumptions: list[str]) -> Layout:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,12 +12,14 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, Table, Text, cast, delete, func, insert, select
+from sqlalchemy import Connection, Table, cast, delete, func, insert, select
 
 from service.domain.catalog import CatalogKind
 from service.storage.canonical import facts_digest
-from service.storage.database import hold
+from service.storage.database import STORED_TEXT, hold, stored_bytes
 from service.storage.tables import CATALOG_CHANGE, CATALOG_ENTRY, CATALOG_REVISION
+
+_logger: Final = logging.getLogger(__name__)
 
 Key = tuple[CatalogKind, str]
 Item = TypeVar("Item")
@@ -25,7 +28,7 @@ Item = TypeVar("Item")
 _CATALOG_LOCK: Final = 0x636174616C6F67
 _ROWS_AT_ONCE: Final = 1000
 _KINDS: Final = {kind.value: kind for kind in CatalogKind}
-_FACTS: Final = cast(CATALOG_ENTRY.c.facts, Text)
+_FACTS: Final = cast(CATALOG_ENTRY.c.facts, STORED_TEXT)
 _NO_DIGEST: Final = ""
 
 
@@ -100,14 +103,9 @@ def lock_catalog(connection: Connection) -> None:
 
 def entry_states(connection: Connection, keys: Collection[Key] | None = None) -> dict[Key, EntryState]:
     """State of the named entries, or of all; those that do not exist are left out."""
-    query = select(
-        CATALOG_ENTRY.c.kind,
-        CATALOG_ENTRY.c.id,
-        CATALOG_ENTRY.c.digest,
-        CATALOG_ENTRY.c.revision,
-        CATALOG_ENTRY.c.origin,
-        (func.substr(_FACTS, 1, 1) == "{").label("is_object"),
-    )
+    entry = CATALOG_ENTRY.c
+    is_object = func.is_object(_FACTS) if _keeps_anything(connection) else func.substr(_FACTS, 1, 1) == "{"
+    query = select(entry.kind, entry.id, entry.digest, entry.revision, entry.origin, is_object.label("is_object"))
     if keys is None:
         rows: Iterable[Any] = connection.execute(query)
     else:
@@ -133,11 +131,17 @@ def read_facts(connection: Connection, keys: Collection[Key]) -> dict[Key, Any]:
     }
 
 
-def facts_of(text: str) -> Any:  # noqa: ANN401  # whatever stands there
+def facts_of(stored: str | bytes) -> Any:  # noqa: ANN401  # whatever stands there
     """Facts as they are stored, or the text itself where it is no JSON."""
+    raw = stored_bytes(stored)
     with suppress(ValueError):
-        return json.loads(text)
-    return text
+        return json.loads(raw.decode())
+    return raw.decode(errors="replace")
+
+
+def _keeps_anything(connection: Connection) -> bool:
+    """Whether the database keeps as facts what is no JSON, which PostgreSQL refuses."""
+    return connection.dialect.name == "sqlite"
 
 
 def keys_ever_from(connection: Connection, origin: str, keys: Collection[Key]) -> set[Key]:
@@ -189,12 +193,16 @@ def apply_changes(
 
 
 def _entries_after(connection: Connection, revision: int) -> Iterator[StoredEntry]:
-    columns = CATALOG_ENTRY.c.kind, CATALOG_ENTRY.c.id, _FACTS, CATALOG_ENTRY.c.revision
-    query = select(*columns).where(CATALOG_ENTRY.c.revision > revision)
+    kept, entry_id = (cast(column, STORED_TEXT) for column in (CATALOG_ENTRY.c.kind, CATALOG_ENTRY.c.id))
+    query = select(kept, entry_id, _FACTS, CATALOG_ENTRY.c.revision).where(CATALOG_ENTRY.c.revision > revision)
     # In portions: the peak while loading 10^5 entries would stay with the worker for good.
-    for kind, entry_id, facts, changed_in in connection.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE}):
-        if kind in _KINDS:
-            yield StoredEntry(_KINDS[kind], entry_id, facts.encode(), changed_in)
+    for row in connection.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE}):
+        kind, name, facts = map(stored_bytes, row[:3])
+        try:
+            if (known := kind.decode()) in _KINDS:
+                yield StoredEntry(_KINDS[known], name.decode(), facts, row[3])
+        except UnicodeDecodeError:
+            _logger.warning("catalog entry left out: %r %r (its key is no UTF-8)", kind, name)
 
 
 def _deleted_after(connection: Connection, revision: int) -> Iterator[Key]:

@@ -8,11 +8,15 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from sqlalchemy import URL, Connection, DateTime, Dialect, Engine, create_engine, event, make_url
+import orjson
+from sqlalchemy import URL, Connection, DateTime, Dialect, Engine, LargeBinary, Text, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.types import TypeDecorator
 
 from service.storage.canonical import compact_json
+
+STORED_TEXT: Final = Text().with_variant(LargeBinary(), "sqlite")
+"""A text to cast to: its bytes on SQLite, which keeps whatever was written and fails to tell what is no UTF-8."""
 
 _WRITES: Final = "kvquote_writes"
 _DRIVERS: Final = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
@@ -118,6 +122,11 @@ def look(database: Engine, query: str) -> tuple[Any, ...]:
         return tuple(row)
 
 
+def stored_bytes(stored: str | bytes) -> bytes:
+    """What a column cast to STORED_TEXT holds."""
+    return stored if isinstance(stored, bytes) else stored.encode()
+
+
 def begin_write(connection: Connection) -> Connection:
     """Mark a connection whose next transaction may write."""
     return connection.execution_options(**{_WRITES: True})
@@ -132,6 +141,14 @@ def hold(connection: Connection, lock: int) -> None:
 def dispose_after_fork(engine: Engine) -> None:
     """Forget connections that a parent process opened, without closing them under it: for gunicorn's `post_fork`."""
     engine.dispose(close=False)
+
+
+def _is_object(stored: bytes) -> bool:
+    """Whether bytes are a JSON object, which SQLite's own functions say of what is no UTF-8 too."""
+    try:
+        return isinstance(orjson.loads(stored), dict)
+    except ValueError:
+        return False
 
 
 def _postgresql_arguments(url: URL, timeout_seconds: float) -> dict[str, Any]:
@@ -158,6 +175,7 @@ def _take_over_sqlite_transactions(engine: Engine, timeout_seconds: float) -> No
         # An acknowledgement is a promise: FULL flushes each commit, NORMAL may lose the last ones with the power.
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
+        connection.create_function("is_object", 1, _is_object, deterministic=True)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, Select, Subquery, Text, and_, cast, func, select
+from sqlalchemy import Connection, Select, Subquery, and_, cast, func, select
 
 from service.domain.catalog import CatalogKind
 from service.storage.catalog import CatalogDelta, Key, StoredEntry, facts_of
+from service.storage.database import STORED_TEXT, stored_bytes
 from service.storage.tables import CATALOG_CHANGE, CATALOG_REVISION
 
 _ROWS_AT_ONCE: Final = 1000
 _KINDS: Final = {kind.value: kind for kind in CatalogKind}
-_FACTS: Final = cast(CATALOG_CHANGE.c.facts, Text)
+_FACTS: Final = cast(CATALOG_CHANGE.c.facts, STORED_TEXT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,8 @@ def entry_history(connection: Connection, key: Key, limit: int, below: int) -> l
     ]
 
 
-def _facts(text: str | None) -> Mapping[str, Any] | None:
-    found = None if text is None else facts_of(text)
+def _facts(stored: str | bytes | None) -> Mapping[str, Any] | None:
+    found = None if stored is None else facts_of(stored)
     return found if isinstance(found, dict) else None
 
 
@@ -85,7 +86,7 @@ def _states_at(connection: Connection, revision: int) -> Iterator[tuple[Key, Sto
         kind = _KINDS.get(kind_name)
         if kind is not None:
             there = action not in {None, "deleted"} and facts is not None
-            state = StoredEntry(kind, entry_id, facts.encode(), changed_in) if there else None
+            state = StoredEntry(kind, entry_id, stored_bytes(facts), changed_in) if there else None
             yield (kind, entry_id), state
 
 
@@ -98,7 +99,7 @@ def _past_states(revision: int) -> Select[Any]:
         .scalar_subquery()
     )
     same = and_(then.c.kind == touched.c.kind, then.c.id == touched.c.id, then.c.revision == newest_then)
-    columns = touched.c.kind, touched.c.id, then.c.revision, then.c.action, cast(then.c.facts, Text)
+    columns = touched.c.kind, touched.c.id, then.c.revision, then.c.action, cast(then.c.facts, STORED_TEXT)
     return select(*columns).select_from(touched).outerjoin(then, same)
 
 

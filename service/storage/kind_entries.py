@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from typing import Any, Final
 
 import orjson
@@ -15,6 +16,8 @@ from service.storage.kindred import KindredNames, NameReader, Reading
 from service.storage.names import NameIndex, NearestNames, fold, stated_names
 
 _logger: Final = logging.getLogger(__name__)
+
+_SIZE: Final = re.compile(r"[ _-]\d{1,4} ?gb", re.ASCII)
 
 
 class KindEntries:
@@ -55,6 +58,13 @@ class KindEntries:
         """The ids that a name leads to."""
         folded = fold(name)
         return (folded,) if folded in self.entries else self.names.find(folded)
+
+    def sized(self, name: str) -> tuple[str, ...]:
+        """The ids that a name leads to with a size of memory behind it, such as those of `RTX 3080 12GB`."""
+        folded = fold(name).rstrip()
+        longer = (other for other in (*self.entries, *self.names) if other.startswith(folded))
+        named = {other for other in longer if _SIZE.fullmatch(other, len(folded))}
+        return tuple(sorted({entry_id for other in named for entry_id in self.find(other)}))
 
     def only(self, name: str) -> str | None:
         """The id that a name leads to where it is one alone."""

@@ -152,6 +152,10 @@ class Snapshot:
         """The device of that name."""
         return self._value(_GPU, name, pointer, gpu.from_facts)
 
+    def sized_gpus(self, name: str) -> tuple[Gpu, ...]:
+        """The devices that share a name but for the size of memory behind it; none where no device is called so."""
+        return tuple(self.gpu(entry_id) for entry_id in self._kinds[_GPU].sized(name))
+
     def format(self, name: str, pointer: str = "/weight_dtype") -> NumberFormat:
         """The number format of that name."""
         found: NumberFormat | None = self._asked[_DTYPE].get(name)

@@ -196,6 +196,13 @@ def test_a_post_with_a_query_is_refused(client: "FlaskClient") -> None:
     assert pointers(found) == ["/kv_dtype"]
 
 
+@pytest.mark.parametrize("path", ["/fit", "/traffic"])
+def test_a_query_of_separators_alone_names_nothing(client: "FlaskClient", path: str) -> None:
+    for query in ("&", "&&"):
+        answer = client.post(f"{path}?{query}", json=QUESTION)
+        assert (answer.status_code, answer.get_json()) == (200, client.post(path, json=QUESTION).get_json())
+
+
 @pytest.mark.parametrize("literal", ["[]", "[0]", "[1, -1]", "1", '"1"', "[[1]]", json.dumps([1] * 65)])
 def test_a_curve_is_a_short_list_of_counts(client: "FlaskClient", literal: str) -> None:
     found = refused(client, literal, "curve_batch_sizes", "/traffic")

@@ -311,6 +311,9 @@ def test_a_query_beside_an_upload_is_refused(lab: Lab) -> None:
 
     assert problem(answer, 422, "validation-error")["errors"][0]["pointer"] == "/dry_run"
 
+    answer = lab.client.post("/measurements?a/b~c=1", json={"items": [row()]}, headers=lab.probe)
+    assert problem(answer, 422, "validation-error")["errors"][0]["pointer"] == "/a~1b~0c"
+
 
 def test_a_token_may_send_so_much_a_minute_and_no_more(sqlite: "Databases") -> None:
     limits = {"KVQUOTE_UPLOAD_ROWS_PER_MINUTE": "3", "KVQUOTE_UPLOAD_BYTES_PER_MINUTE": "100000"}

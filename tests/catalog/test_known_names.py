@@ -53,6 +53,22 @@ def test_a_known_device_is_answered_for_under_each_of_its_names() -> None:
     assert [name for name, entry in known("gpu") if snapshot().gpu(name).id != entry] == []
 
 
+@pytest.mark.parametrize(
+    "name, cards",
+    [
+        ("NVIDIA GeForce RTX 3080", ["rtx-3080-10gb", "rtx-3080-12gb"]),
+        ("rtx 4060 ti", ["rtx-4060-ti-16gb", "rtx-4060-ti-8gb"]),
+        ("NVIDIA-GeForce-RTX-5060-Ti", ["rtx-5060-ti-16gb", "rtx-5060-ti-8gb"]),
+        ("Apple M3 Ultra", ["apple-m3-ultra-256gb", "apple-m3-ultra-512gb", "apple-m3-ultra-96gb"]),
+        ("RTX 308", []),
+        ("RTX 3080 1", []),
+        ("", []),
+    ],
+)
+def test_cards_that_share_a_name_are_found_by_it(name: str, cards: list[str]) -> None:
+    assert [card.id for card in snapshot().sized_gpus(name)] == cards
+
+
 def test_a_known_model_is_answered_for_under_each_of_its_names() -> None:
     assert [name for name, entry in known("model") if model_of(name) != entry] == []
 

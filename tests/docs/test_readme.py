@@ -17,6 +17,23 @@ README = (ROOT / "README.md").read_text()
 CLIENTS = (ROOT / "clients" / "README.md").read_text(encoding="utf-8")
 
 
+def anchor(heading: str) -> str:
+    """Where a link to a heading leads, as the pages that render Markdown name it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def test_the_contents_lead_to_every_part_in_its_order() -> None:
+    parts = re.findall(r"^## (.+)$", README, re.MULTILINE)
+    contents = README[README.index("On this page: ") : README.index("## Run it")]
+    assert re.findall(r"\[([^]]+)\]\(#([^)]+)\)", contents) == [(part, anchor(part)) for part in parts]
+
+
+@pytest.mark.parametrize("page", [README, CLIENTS], ids=["service", "clients"])
+def test_every_link_within_a_page_leads_to_a_heading(page: str) -> None:
+    headings = {anchor(heading) for heading in re.findall(r"^#+ (.+)$", page, re.MULTILINE)}
+    assert set(re.findall(r"\]\(#([^)]+)\)", page)) <= headings
+
+
 def test_every_setting_has_a_row_and_no_row_is_for_nothing() -> None:
     rows = set(re.findall(r"^\| `([A-Z_]+)` \|", README, re.MULTILINE))
     read = set(re.findall(r'env\.\w+\(\s*"([A-Z_]+)"', (ROOT / "service" / "settings.py").read_text()))

@@ -18,6 +18,7 @@ from service.storage.catalog_yaml import read_yaml
 
 if TYPE_CHECKING:
     from service.domain.engines import Engine
+    from service.domain.gpu import Gpu
 
 CATALOG = Path(__file__).parents[2] / "catalog"
 Ask = Callable[..., dict[str, Any]]
@@ -39,6 +40,9 @@ class Shelf:
     @cache  # noqa: B019
     def gpu(self, name: str, pointer: str = "/gpu") -> gpu.Gpu:  # noqa: ARG002  # as the protocol
         return gpu.from_facts(entry(CatalogKind.GPU, name))
+
+    def sized_gpus(self, name: str) -> "tuple[Gpu, ...]":  # noqa: ARG002  # as the protocol
+        return ()
 
     @cache  # noqa: B019
     def format(self, name: str, pointer: str = "") -> precision.NumberFormat:  # noqa: ARG002  # as the protocol

@@ -21,7 +21,7 @@ class Catalog:
 
     def __init__(self, shelf: Shelf) -> None:
         self.revision, self.calibration = shelf.revision, shelf.calibration
-        self.format, self.engine = shelf.format, shelf.engine
+        self.format, self.engine, self.sized_gpus = shelf.format, shelf.engine, shelf.sized_gpus
         self._shelf = shelf
 
     def gpu(self, name: str, pointer: str = "/gpu") -> Gpu:

@@ -83,10 +83,13 @@ def test_what_the_text_alone_decides_is_not_told(ask_traffic: Ask) -> None:
 
 
 @pytest.mark.parametrize("method", ["ngram", "eagle3", "mtp"])
-def test_a_step_without_a_guess_is_no_drafting(ask_traffic: Ask, method: str) -> None:
-    with pytest.raises(ValidationError, match="guesses 0 tokens") as refusal:
-        ask_traffic(**LLAMA | {"model": "deepseek-v3"}, speculative_method=method, speculative_tokens=0)
-    assert [fault.pointer for fault in refusal.value.faults] == ["/speculative_tokens"]
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm"])
+def test_a_step_without_a_guess_is_no_drafting(ask_fit: Ask, ask_traffic: Ask, engine: str, method: str) -> None:
+    asked = {**LLAMA, "model": "deepseek-v3", "engine": engine, "speculative_method": method, "speculative_tokens": 0}
+    for ask in (ask_fit, ask_traffic):
+        with pytest.raises(ValidationError, match="guesses 0 tokens") as refusal:
+            ask(**asked)
+        assert [fault.pointer for fault in refusal.value.faults] == ["/speculative_tokens"]
 
 
 def test_a_method_is_known_as_the_engine_writes_it(ask_traffic: Ask) -> None:

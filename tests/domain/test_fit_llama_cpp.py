@@ -20,7 +20,10 @@ def test_it_works(ask_fit: Ask) -> None:
     answer = ask_fit(**CARD)
     assert answer["fits"] is True
     assert answer["engine"] == {"name": "llama.cpp", "version": "b11549"}
-    assert answer["question"]["parallel_slots"] == 4
+    # Asked for, four slots would be streams of their own.
+    assert answer["question"]["parallel_slots"] is None
+    assert any("4 slots, one buffer that they share" in line for line in answer["assumptions"])
+    assert ask_fit(**CARD, engine_version="b7079")["question"]["parallel_slots"] == 1
     assert answer["max_running_sequences"] == 4 < answer["max_sequences"] == int(answer["max_concurrency"])
     assert answer["kv_capacity_tokens"] % 256 == 0
     assert {"reserve.runtime", "reserve.activations"} <= parts(answer).keys()

@@ -4,11 +4,23 @@ from typing import Any
 
 import pytest
 
+from service.domain.errors import ValidationError
 from service.domain.logs import read
+from service.domain.precision import NumberFormat
 from tests.domain.test_log_answer import BY_NAME, LLAMA, Cards, answer, part
 
 GIVEN: dict[str, Any] = {"model": LLAMA, "gpu": "rtx-4090", "weight_dtype": "q4_k_m"}
 B5600 = BY_NAME["llama.cpp-b5600"].text
+
+
+class Typed(Cards):
+    """Formats as files and engines spell them, and no others."""
+
+    def format(self, name: str, pointer: str = "/weight_dtype") -> NumberFormat:  # type: ignore[override]  # cached there
+        try:
+            return super().format({"f16": "fp16"}.get(name, name))
+        except FileNotFoundError:
+            raise ValidationError.at(pointer, f"no {name}") from None
 
 
 def printing(build: str) -> dict[str, Any]:
@@ -103,3 +115,31 @@ def test_what_auto_came_to_is_taken(printed: str, said: str) -> None:
     log = BY_NAME["llama.cpp-b9106-chosen-device"].text.replace("set to enabled", f"set to {printed}")
 
     assert read(log.splitlines(keepends=True)).said["attention_backend"].value == said
+
+
+@pytest.mark.parametrize(
+    "file, kind",
+    [
+        ("Meta-Llama-3.1-8B-Instruct-Q8_0.gguf", "q8_0"),
+        ("Meta-Llama-3.1-8B-Instruct-UD-Q5_K_S-00001-of-00002.gguf", "q5_k_s"),
+        ("Meta-Llama-3.1-8B-Instruct-F16.gguf", "fp16"),
+        ("models--owner--Some-GGUF/snapshots/0a/Some-Q6_K.gguf", "q6_k"),
+    ],
+)
+def test_weights_are_of_the_type_that_the_file_says_beside_a_model_that_is_given(file: str, kind: str) -> None:
+    log = B5600.replace("Meta-Llama-3.1-8B-Instruct-Q4_K_M.gguf", file)
+
+    found = answer(Typed(), log, model=LLAMA, gpu="rtx-4090")
+
+    assert (found["question"]["weight_dtype"], found["taken"]["weight_dtype"]) == (kind, "log")
+    given = answer(Typed(), log, **GIVEN)
+    assert given["question"]["weight_dtype"] == "q4_k_m"
+
+
+def test_a_file_of_a_type_that_is_not_known_is_not_quoted_as_published() -> None:
+    log = B5600.replace("Instruct-Q4_K_M.gguf", "Instruct-UD-Q4_K_XL.gguf")
+
+    found = answer(Typed(), log, model=LLAMA, gpu="rtx-4090")
+
+    assert found["quote"] is None
+    assert [error["pointer"] for error in found["unquoted"]["errors"]] == ["/weight_dtype"]

@@ -173,6 +173,9 @@ class _Hearing:
         if start.undated and not self.version:
             which = f"The image {start.undated[:_SHOWN]} does not say which release of {engine.name} it has"
             found.warnings.append(f"{which}: quoted as {release}; give engine_version for another release.")
+        for file in start.files:
+            known = "give the variables that matter in the command"
+            found.warnings.append(f"What the file {file[:_SHOWN]} sets (--env-file) is not known here: {known}.")
         for spelling in () if self.version else dict.fromkeys(each.spelling for each in parsed.given):
             why = table.absent(spelling, release)
             if why:

@@ -48,7 +48,7 @@ def _level(found: Understood, level: int, spelling: str) -> None:
         found.fail(f"{spelling} must be from 0 to {_MOST_LEVEL}, not {level}.")
     elif level > 1:
         found.ignore(spelling)
-    elif found.known("graph_mode") is not None:
+    elif found.known("graph_mode") not in {None, PIECES if level else None}:
         found.refuse(f"{spelling} {level} beside a cudagraph_mode is not modelled: leave one of them out.")
     elif level == 0:
         found.put("enforce_eager", value=True, spelling=spelling)

@@ -7,7 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from service.domain.commands.reading import MisreadError, document, shown
-from service.domain.engines.vllm.media_rules import GIVE_BUDGET
+from service.domain.engines.vllm.media_rules import GIVE_BUDGET, MODALITIES
+from service.domain.errors import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from service.domain.engines.vllm import VllmEngine
 
 _PAIRS = re.compile(r"\w{1,20}=\d{1,6}(?:,\w{1,20}=\d{1,6}){0,15}", re.ASCII)
-_NAME = re.compile(r"[a-z_]{1,20}", re.ASCII)
 _WITHOUT_PAIRS = "0.10.0"
 """The first release whose engine/arg_utils.py has no nullable_kvs any more, which read pairs."""
 _UNLIMITED = 999
@@ -57,9 +57,20 @@ def _mode(found: Understood, mode: str, spelling: str) -> None:
 def _limits(found: Understood, value: Any, spelling: str, *, pairs: bool) -> None:  # noqa: ANN401
     """`{"image": 2, "video": {"count": 1, "width": 512, "height": 512}}` as `image=2` and `video=1@512x512`."""
     stated = _stated(value, pairs=pairs)
-    entries = [entry for name, each in stated.items() for entry in _entry(found, spelling, name, each)]
+    read = {name: list(_entry(found, spelling, name, each)) for name, each in stated.items()}
+    for name in [each for each in read if each not in MODALITIES]:
+        _ignore_stranger(found, f"{spelling}.{name[:_SHOWN]}", name)
+    entries = [entry for name in stated if name in MODALITIES for entry in read[name]]
     if entries:
         found.put("encoder_limits", entries, spelling)
+
+
+def _ignore_stranger(found: Understood, path: str, name: str) -> None:
+    """Say that a limit of nothing has no effect: releases take any name, and none starts otherwise for it."""
+    close = nearest(name, MODALITIES)
+    hint = f" Did you mean {close[0]}?" if close else ""
+    found.warnings.append(f"{path} limits nothing: vLLM knows no such modality, and starts all the same.{hint}")
+    found.ignore(path)
 
 
 def _stated(value: Any, *, pairs: bool) -> Mapping[str, Any]:  # noqa: ANN401
@@ -78,7 +89,7 @@ def _entry(found: Understood, spelling: str, name: str, value: Any) -> Iterator[
     """One limit; nothing where it is refused."""
     options = value if isinstance(value, dict) else {"count": value}
     count = options.get("count", _UNLIMITED)
-    if not _NAME.fullmatch(name) or type(count) is not int or not 0 <= count < _GREATEST:
+    if type(count) is not int or not 0 <= count < _GREATEST:
         raise MisreadError(f"needs a number of at least 0 for each modality, not {shown(f'{name}: {value}')}")
     sides = {side: options[side] for side in _SIDES if options.get(side) is not None}
     if any(type(pixels) is not int or not 0 < pixels < _GREATEST for pixels in sides.values()):

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 _POINTER = "/command"
 _SHOWN = 120
-_HUB_FOLDER = re.compile(r"models--([\w.-]+?)--([\w.-]+)", re.ASCII)
-_SHARD = re.compile(r"[-.]\d{5}-of-\d{5}$", re.ASCII)
+HUB_FOLDER = re.compile(r"models--([\w.-]+?)--([\w.-]+)", re.ASCII)
+SHARD = re.compile(r"[-.]\d{5}-of-\d{5}$", re.ASCII)
+# What llama.cpp's own cache puts before the name of a file: the owner and the repository of GGUF files.
+_CACHED = re.compile(r"^[\w.-]+-GGUF_(?=[^_])", re.ASCII | re.IGNORECASE)
 # What stands before the type of files whose types are mixed for each model anew.
 _MIXED = re.compile(r"[-._]UD(?=[-._](?:I|T)?Q\d)", re.ASCII | re.IGNORECASE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,20}://", re.ASCII)
@@ -35,7 +37,7 @@ class Pointed(NamedTuple):
 
 def pointed(word: str) -> Pointed:
     """The name in a word such as `owner/name`, `/models/name/`, `models--owner--name/snapshots/…` or `name.gguf`."""
-    hub = _HUB_FOLDER.search(word)
+    hub = HUB_FOLDER.search(word)
     if hub:
         return Pointed(f"{hub[1]}/{hub[2]}", path=True)
     scheme = _SCHEME.match(word)
@@ -49,7 +51,8 @@ def pointed(word: str) -> Pointed:
     if not path and not file:
         return Pointed(word, path=False)
     stem = last.rpartition(".")[0] if file else last
-    return Pointed(_MIXED.sub("", _SHARD.sub("", stem)), path=True)
+    stem = _CACHED.sub("", stem) if file else stem
+    return Pointed(_MIXED.sub("", SHARD.sub("", stem)), path=True)
 
 
 def found_model(word: str, catalog: Catalog, notes: list[str]) -> tuple[str, NamedModel]:

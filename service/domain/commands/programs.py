@@ -34,7 +34,8 @@ class Started:
     """An engine as a command starts it: the words after its program, and the variables it runs with.
 
     `visible_gpus` is None where nothing limits which devices it sees, `unseen` what a shell would have put in there.
-    `undated` is the image that has a release of its own and does not say which.
+    `undated` is the image that has a release of its own and does not say which, `files` set variables that nobody here
+    knows.
     """
 
     engine: str
@@ -47,6 +48,7 @@ class Started:
     version: str | None = None
     version_by: str = "the image"
     undated: str | None = None
+    files: tuple[str, ...] = ()
 
 
 def started(text: str, engine: str | None) -> Started:
@@ -64,7 +66,9 @@ def started(text: str, engine: str | None) -> Started:
         return _with_devices(found[0])
     unknown = _unknown_image(commands)
     if unknown is not None:
-        return _with_devices(_of_image(unknown, engine))
+        start = _of_image(unknown, engine)
+        start.files = tuple(file for words in commands for file in _files(words))
+        return _with_devices(start)
     if engine is not None and len(commands) == 1:
         return _with_devices(_bare(commands[0], engine))
     raise ValidationError(_no_engine(commands))
@@ -78,6 +82,13 @@ def _unknown_image(commands: Sequence[Command]) -> Container | None:
         if found is not None and (not found.words or found.words[0].text.startswith("-")):
             return found
     return None
+
+
+def _files(words: Sequence[Word]) -> tuple[str, ...]:
+    """The files of variables that a container, or what runs the engine, is given."""
+    pairs = ((word.text.partition("="), after) for word, after in zip(words, (*words[1:], Word("")), strict=True))
+    found = (value if equals else after.text for (option, equals, value), after in pairs if option == "--env-file")
+    return tuple(dict.fromkeys(found))
 
 
 def _of_image(found: Container, engine: str | None) -> Started:
@@ -128,6 +139,7 @@ def _engines(commands: Sequence[Command], outer: Mapping[str, Word], depth: int)
         for each in _of_command(words, scope.variables, depth):
             _check_whole(commands[index + 1 :])
             _note_release(each, commands[:index], words, scope.variables)
+            each.files += _files(words)
             yield each
 
 

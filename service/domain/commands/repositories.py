@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from service.domain.commands.models import own_format
+from service.domain.commands.models import HUB_FOLDER, SHARD, own_format
 from service.domain.engines.plain import PLAIN_TYPES
 from service.domain.errors import QuoteError
+from service.domain.naming import ending_of, spelt
 
 if TYPE_CHECKING:
     from service.domain.commands.meaning import Understood
@@ -19,9 +20,9 @@ _TYPE = re.compile(r"(?:^|[-._/])((?:I?Q\d(?:_[A-Z0-9]+)*|TQ\d_0|MXFP4(?:_MOE)?|
 _COMMON = "q4_k_m"
 _GGUF = ".gguf"
 _SHOWN = 60
-_PLAIN_FILE = re.compile(r"[-._](F16|F32)\.gguf$", re.IGNORECASE)
 _MIXED = re.compile(r"(?:^|[-._/:])UD-", re.IGNORECASE)
 _PREFIXES = re.compile(r"^UD-", re.IGNORECASE)
+_MIXED_STEM = re.compile(r"[-._]UD$", re.IGNORECASE)
 
 
 def file_format(found: Understood, word: str | None) -> tuple[str | None, str | None]:
@@ -33,7 +34,7 @@ def file_format(found: Understood, word: str | None) -> tuple[str | None, str | 
         if spelling is not None:
             found.ignore(spelling)
         _note_mix(found, word)
-        return _plain_file(word) if word else (None, None)
+        return typed_file(word) if word else (None, None)
     _note_mix(found, file or repository)
     parts = _REPOSITORY.fullmatch(repository.strip())
     if parts is None:
@@ -50,10 +51,15 @@ def _note_mix(found: Understood, word: str | None) -> None:
         )
 
 
-def _plain_file(word: str) -> tuple[str, str | None]:
-    """A file of 16 or 32 bits as its model and its type, which other models' names do not end in."""
-    found = _PLAIN_FILE.search(word)
-    return (f"{word[: found.start()]}.gguf", found[1].casefold()) if found else (word, None)
+def typed_file(word: str) -> tuple[str, str | None]:
+    """A file of a type that no model's name ends in, such as F16, or in a repository's folder, and its type."""
+    kind, hub = file_type(word), HUB_FOLDER.search(word)
+    if kind is None or (hub is None and ending_of(spelt(f"any-{kind}"))):
+        return word, None
+    if hub is not None:
+        return f"{hub[1]}/{hub[2]}", kind
+    stem = SHARD.sub("", word[: -len(_GGUF)])
+    return f"{_MIXED_STEM.sub('', stem[: -len(kind) - 1])}{_GGUF}", kind
 
 
 def is_file(word: str | None) -> bool:
@@ -116,7 +122,7 @@ def put_file_format(
 
 def _type_of(tag: str | None, file: str | None) -> str:
     if file:
-        stem = re.sub(r"-\d{5}-of-\d{5}$", "", file.removesuffix(".gguf"))
+        stem = SHARD.sub("", file.removesuffix(".gguf"))
         found = _TYPE.search(stem)
         return found[1].casefold() if found else ""
     return _PREFIXES.sub("", tag or "").casefold() if (tag or "").casefold() != "latest" else ""

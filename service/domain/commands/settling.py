@@ -78,7 +78,7 @@ def _prompts(found: Understood, beside: Mapping[str, Any]) -> None:
     chunk, spelling = found.take_said("_chunk")
     if chunk is None:
         return
-    limit = found.settings.get("context_limit_tokens")
+    limit = None if "max_batched_tokens" in beside else found.known("context_limit_tokens")
     if chunk > 0 or (limit and "memory_utilization" in {*found.settings, *beside}):
         found.put("max_batched_tokens", chunk if chunk > 0 else limit, spelling)
     elif "memory_utilization" in {*found.settings, *beside}:
@@ -157,7 +157,7 @@ def _llama_cpp(found: Understood, engine: LlamaCppEngine, version: str | None) -
         found.put("kv_dtype", keys if keys == values else f"{keys}/{values}", spelling)
     _least_batch(found, rules.compute.ubatch_tokens)
     settle_devices(found)
-    slots = found.settings.get("parallel_slots", 1)
+    slots = found.known("parallel_slots", 1)
     cells = found.settings.get("context_limit_tokens")
     if cells and slots > 1:
         own = max(1, cells // slots)
@@ -172,7 +172,7 @@ def _least_batch(found: Understood, default: int) -> None:
         return
     if batch < 1:
         found.fail(f"{spelling} must be at least 1, not {batch}.")
-    elif batch < found.settings.get("max_batched_tokens", default):
+    elif batch < found.known("max_batched_tokens", default):
         found.said_by.pop("max_batched_tokens", None)
         found.settings["max_batched_tokens"], found.said_by["max_batched_tokens"] = batch, spelling
     else:

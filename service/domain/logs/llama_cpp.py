@@ -26,7 +26,11 @@ FORMS = (
     form("build = {version:count} ({:word})", "b1000", _LOGS),
     form("build_info: b{version:count}-{:word}", "b8680", _LOGS),
     form('build info \\| tid="{:word}" timestamp={:count} build={version:count} commit="{*}', "b2000", _LOGS, "b3500"),
-    form("ggml_cuda_init: found {gpu_count:count} <CUDA|ROCm|HIP> devices[ (Total VRAM: {:mib})]:", "b1000", _LOGS),
+    form(
+        "ggml_cuda_init: found {gpu_count:count} <CUDA|ROCm|HIP> devices[ (Total VRAM: {vram_bytes:mib})]:",
+        "b1000",
+        _LOGS,
+    ),
     form("ggml_vulkan: Found {gpu_count:count} Vulkan devices:", "b2000", _LOGS),
     form("using device {device:word} ({gpu:named}) [({:named}) ]- {free_before_bytes:mib} free", "b4000", _LOGS),
     form(
@@ -124,6 +128,7 @@ def settle(start: Start) -> None:
     """Add up what each device keeps, where the sums of both kinds of lines agree, and forget the host's share."""
     ended = _is_whole(start)
     _tokens(start)
+    _memory(start)
     for parts, totals, name in _PAIRS:
         _add_up(start, parts, totals, name, whole=ended)
     _forget_states_of_drafts(start)
@@ -216,6 +221,14 @@ def _tokens(start: Start) -> None:
                 "n_ctx stands at the end of a line, and no cache of that size confirms it",
                 asked[-1].line,
             )
+
+
+def _memory(start: Start) -> None:
+    """Memory of the only device that there is; of several their sum alone is printed."""
+    printed = [heard for names in start.heard.values() for heard in names.pop("vram_bytes", ())]
+    own = [names for process, names in start.heard.items() if is_device(process.label)]
+    if len(printed) == len(own) == 1 and {heard.value for _, heard in start.values("gpu_count")} == {1}:
+        own[0]["memory_bytes"] = printed
 
 
 def _sum(times: list[Heard]) -> int:

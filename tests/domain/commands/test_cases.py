@@ -5,6 +5,7 @@ import pytest
 from service.answers import fit_answer, traffic_answer
 from service.domain.errors import QuoteError
 from tests.domain.commands.command_cases import Case, cases, catalog
+from tests.domain.test_asking_again import OVERRIDES, figures
 
 CASES = list(cases())
 UNDERSTOOD = [case for case in CASES if "refused" not in case.row]
@@ -72,3 +73,22 @@ def test_a_release_without_the_flag_has_no_ranks_that_share_a_context_by_name_ei
         with pytest.raises(QuoteError, match=r"^vLLM 0\.8\.5: --decode-context-parallel-size .* 0\.10\.2") as refusal:
             answer({**shared, "engine_version": "0.8.5"}, catalog())
         assert [fault.pointer for fault in refusal.value.faults] == ["/decode_context_parallel"]
+
+
+READ_OTHERWISE = ("no longer one of its flags", "GPUs the command uses")
+"""What is said of flags that the release named with the question has not, and of devices chosen among those listed."""
+
+
+@pytest.mark.parametrize("case", UNDERSTOOD, ids=lambda case: case.name)
+def test_its_question_asked_again_has_the_same_answer(case: Case) -> None:
+    answer = fit_answer(case.asked, catalog())
+    filled = {name: value for name, value in answer["question"].items() if value is not None}
+    again = {name: value for name, value in filled.items() if name in case.asked or name not in OVERRIDES}
+
+    if any(said in line for said in READ_OTHERWISE for line in (*answer["warnings"], *answer["assumptions"])):
+        with pytest.raises(QuoteError):
+            fit_answer(again, catalog())
+    else:
+        # What the command set is given beside it now.
+        found, expected = (figures(each) | {"command": None} for each in (fit_answer(again, catalog()), answer))
+        assert found == expected

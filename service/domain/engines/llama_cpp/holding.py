@@ -67,7 +67,9 @@ class LlamaCppHolding(RanksHolding):
     def filled_in(self) -> Iterator[tuple[str, Any, str]]:
         """Slots, the pass, and where layers and attention run."""
         setting, rules = self.setting, self.rules
-        yield "parallel_slots", slots_of(setting, rules), "catalog"
+        # The same number asked for is another start where that gives each slot a stream of its own.
+        if rules.slots.unified == rules.slots.unified_where_asked:
+            yield "parallel_slots", slots_of(setting, rules), "catalog"
         yield "max_batched_tokens", pass_tokens(setting, rules), "catalog"
         yield "gpu_layers", setting.scenario.model.architecture.layers + 1, "default"
         yield "attention_backend", "on" if fused(setting, rules) else "off", "catalog"

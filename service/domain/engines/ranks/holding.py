@@ -73,9 +73,7 @@ class RanksHolding(Holding):
                 echo.values[name], echo.taken[name] = value, source
         learned = self.held.rank.correction.probes
         echo.take("reserve_bytes", self.held.rank.reserve_bytes, "calibrated" if learned else "modelled")
-        # A command is no name of an engine, and `asked` has what it set in its place.
-        for name in echo.values.keys() - self.question.engine.takes - echo.asked.keys() - {"command"}:
-            echo.values[name] = None
+        self.forget_strangers()
 
     @property
     def budget(self) -> Budget:

@@ -175,6 +175,9 @@ def _terms(setting: Setting, rules: Rules, ranks: tuple[Rank, ...], batch: Batch
     )
     if copies > 1:
         found.append(f"{copies} ranks of attention data parallel, each with a cache of its own of the printed size")
+    if setting.asked.get("max_sequences_limit") is None:
+        # Not repeated as the question's: asked for, it limits graphs and states before there is a pool.
+        found.append(f"at most {most * copies:,} sequences run at once, as the release limits them by its pool")
     return Terms(rules.name, copies, most, needs_limit=False, assumptions=tuple(found), warnings=_warnings(ranks))
 
 

@@ -52,10 +52,9 @@ class SglangHolding(RanksHolding):
 
     def filled_in(self) -> Iterator[tuple[str, Any, str]]:
         """The share, the batch, the page and what is on by default."""
-        setting, rules, terms = self.setting, self.rules, self.held.terms
-        yield "memory_utilization", round(share_of(setting, rules), 6), "catalog"
+        setting, rules = self.setting, self.rules
+        yield "memory_utilization", share_of(setting, rules), "catalog"
         yield "max_batched_tokens", batch_for(setting, rules, layout_of(setting, rules)).tokens, "catalog"
-        yield "max_sequences_limit", terms.most_sequences * terms.copies, "derived"
         yield "block_tokens", page_tokens(setting, rules), "catalog"
         yield "attention_data_parallel", attention_ranks(setting), "default"
         yield "hybrid_cache", windows_of(setting, rules), "catalog"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from service.domain.cache.base import CacheKind
 from service.domain.engines.ranks.attention import attention_ranks
@@ -10,8 +10,11 @@ from service.domain.engines.sglang.fraction import Batch, Layout, batch_of, frac
 from service.domain.engines.sglang.vision import reads_media, vision_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from service.domain.engines.ranks.setting import Setting
     from service.domain.engines.sglang.rules import Rules
+    from service.domain.gpu import Gpu
 
 _MIB = 1 << 20
 
@@ -20,7 +23,7 @@ def layout_of(setting: Setting, rules: Rules) -> Layout:
     """What the share of memory follows from."""
     scenario, gpu = setting.scenario, setting.gpu
     layout = scenario.layout
-    known = gpu.driver_total_bytes if gpu and setting.asked.get("memory_bytes") is None else None
+    known = gpu and _driver_total(gpu, setting.asked)
     return Layout(
         max(1, (known or scenario.budget.memory_bytes) // _MIB),
         layout.tensor * layout.pipeline,
@@ -31,6 +34,12 @@ def layout_of(setting: Setting, rules: Rules) -> Layout:
         vision_of(scenario.model, rules.encoder),
         _captures_prompts(setting, rules),
     )
+
+
+def _driver_total(gpu: Gpu, asked: Mapping[str, Any]) -> int | None:
+    """The size that the driver reports, unless the question asks for another memory than the catalog has."""
+    own = gpu.advertised_bytes if asked.get("memory_basis") == "advertised" else gpu.visible_bytes
+    return gpu.driver_total_bytes if asked.get("memory_bytes") in {None, own} else None
 
 
 def batch_for(setting: Setting, rules: Rules, layout: Layout) -> Batch:

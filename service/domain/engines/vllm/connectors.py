@@ -7,6 +7,7 @@ refused by name.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from service.domain.engines.dated import Dated, dated, made, newest
@@ -79,20 +80,26 @@ class Connectors:
         self, name: str, settings: Mapping[str, Any], release: Release, *, asked: bool | None, late: bool = False
     ) -> Verdict:
         """What a connector does to a server that asks for groups or against them (None leaves that to the engine)."""
-        names = [name, *self._children(name, settings)]
-        for each in names:
+        parts = list(islice(self._parts(name, settings), _MOST_CHILDREN + 2))
+        if len(parts) > _MOST_CHILDREN + 1:
+            return Verdict(refused=f"More than {_MOST_CHILDREN} connectors within one are not read")
+        for each, _ in parts:
             fault = self._unknown(each, release)
             if fault:
                 return fault
-        if any(each.get("use_layerwise") for each in _all_settings(settings)):
+        if any(own.get("use_layerwise") for _, own in parts):
             return Verdict(refused="Layers that are moved one by one (use_layerwise) change which graphs are captured")
-        rows = [self.known[each] for each in names]
+        rows = [self.known[each] for each, _ in parts]
         return self._groups(rows, release, asked=asked, late=late)
 
-    def _children(self, name: str, settings: Mapping[str, Any]) -> Iterator[str]:
+    def _parts(self, name: str, settings: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """A connector and those that it is made of, one within another, each with its own settings."""
+        yield name, settings
         row = self.known.get(name)
-        for child in _listed(settings)[:_MOST_CHILDREN] if row and row.children else ():
-            yield str(child.get("kv_connector")) if isinstance(child, dict) else str(child)
+        for child in _listed(settings) if row and row.children else ():
+            own = child.get("kv_connector_extra_config") if isinstance(child, dict) else None
+            part = child.get("kv_connector") if isinstance(child, dict) else child
+            yield from self._parts(str(part), own if isinstance(own, dict) else {})
 
     def _unknown(self, name: str, release: Release) -> Verdict | None:
         if name in self.refused:
@@ -134,14 +141,6 @@ def _listed(settings: Mapping[str, Any]) -> list[Any]:
     """The connectors that one is made of, as they are given; none where those are no list."""
     found = settings.get("connectors")
     return found if isinstance(found, list) else []
-
-
-def _all_settings(settings: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    yield settings
-    for child in _listed(settings):
-        inner = child.get("kv_connector_extra_config") if isinstance(child, dict) else None
-        if isinstance(inner, dict):
-            yield inner
 
 
 def connectors(facts: Mapping[str, Any]) -> Connectors:

@@ -14,7 +14,7 @@ from service.domain.engines.vllm.idle import idle_warnings
 from service.domain.engines.vllm.levers import levers
 from service.domain.engines.vllm.offloading import offload_warnings
 from service.domain.engines.vllm.policy import VllmEngine
-from service.domain.engines.vllm.refusals import core_of
+from service.domain.engines.vllm.refusals import core_of, takes_block
 from service.domain.engines.vllm.setting import UNKNOWN_DEVICE, Asked, Device, Memory, Setting
 from service.domain.errors import Fault, NotSupported
 from service.domain.explain import sources, weights_note
@@ -59,7 +59,8 @@ class VllmHolding(Holding):
         echo.take("engine_version", held.release.name)
         echo.take("max_batched_tokens", held.batch.tokens, "catalog")
         echo.take("max_sequences_limit", held.batch.sequences, "catalog")
-        echo.take("block_tokens", held.plan.block_tokens, "derived")
+        if takes_block(self.setting, held.rules, held.plan.block_tokens):
+            echo.take("block_tokens", held.plan.block_tokens, "derived")
         echo.take("enforce_eager", default=False)
         echo.take("decode_context_parallel", 1)
         if self.setting.asked.max_loras:
@@ -67,6 +68,7 @@ class VllmHolding(Holding):
             echo.take("fully_sharded_loras", default=False)
         learned = self.setting.memory.correction.probes
         echo.take("reserve_bytes", held.rank.reserve.total, "calibrated" if learned else "modelled")
+        self.forget_strangers()
 
     def _load(self) -> RankLoad:
         """The limiting rank's load, with its windows only where the release's cache keeps to them."""

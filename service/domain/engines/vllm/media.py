@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.architecture import ModuleKind
-from service.domain.engines.vllm.media_rules import Family, Item
+from service.domain.engines.vllm.media_rules import MODALITIES, Family, Item
 from service.domain.engines.vllm.shapes import TOWERS, tower_of
-from service.domain.errors import Fault, ValidationError
+from service.domain.errors import Fault, ValidationError, nearest
 from service.domain.memo import remembered
 from service.domain.units import ceil_div
 
@@ -83,6 +83,9 @@ def _limits(asked: Asked) -> dict[str, Limit]:
         if match is None:
             detail = f"{entry[:40]!r} is no limit: write image=2, or image=2@512x512 with a width and a height."
             raise ValidationError(Fault(f"/encoder_limits/{at}", detail))
+        if match[1] not in MODALITIES:
+            detail = f"No modality is called {match[1]!r}; these are: {', '.join(MODALITIES)}."
+            raise ValidationError(Fault(f"/encoder_limits/{at}", detail, nearest(match[1], MODALITIES)))
         if match[1] in found:
             raise ValidationError(Fault(f"/encoder_limits/{at}", f"{match[1]} is limited twice: give one of them."))
         found[match[1]] = Limit(*(int(number or 0) for number in match.groups()[1:]))

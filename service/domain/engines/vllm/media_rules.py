@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from service.domain.engines.dated import dated, newest
 from service.domain.units import whole
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 GIVE_BUDGET = "give encoder_budget_tokens, the budget that logs print for the encoder cache"
 """The way out of every refusal of what cannot be told of encoders."""
+MODALITIES: Final = ("image", "video", "audio", "vision_chunk")
+"""What models of vLLM's may take beside text (get_supported_mm_limits of model_executor/models, 0.9.2 to 0.33.0)."""
 
 
 class Item(NamedTuple):

@@ -98,15 +98,24 @@ def _check_kernel(asked: str, rules: Rules) -> None:
         raise NotSupported(Fault("/moe_backend", detail, nearest(asked, known)))
 
 
+def takes_block(setting: Setting, rules: Rules, tokens: int) -> bool:
+    """Whether blocks of so many tokens can be asked for: pages beside states come in sizes that cannot."""
+    sizes = _block_sizes(setting, rules)
+    return tokens in sizes or (not sizes and tokens % _BLOCK_STEP == 0)
+
+
+def _block_sizes(setting: Setting, rules: Rules) -> tuple[int, ...]:
+    name = setting.asked.attention_backend
+    return rules.constants.backends[name.casefold()].sizes if name else rules.blocks.sizes
+
+
 def _check_block(setting: Setting, rules: Rules) -> None:
-    asked, name = setting.asked.block_tokens, setting.asked.attention_backend
-    if asked is None:
+    asked = setting.asked.block_tokens
+    if asked is None or takes_block(setting, rules, asked):
         return
-    sizes = rules.constants.backends[name.casefold()].sizes if name else rules.blocks.sizes
-    if asked in sizes or (not sizes and asked % _BLOCK_STEP == 0):
-        return
+    sizes = _block_sizes(setting, rules)
     takes = ", ".join(map(str, sizes)) if sizes else f"multiples of {_BLOCK_STEP}"
-    who = name or "vLLM"
+    who = setting.asked.attention_backend or "vLLM"
     raise ValidationError(Fault("/block_tokens", f"{who} takes no blocks of {asked} tokens, only {takes}."))
 
 

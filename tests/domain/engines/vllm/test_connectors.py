@@ -45,6 +45,36 @@ def test_a_cache_on_the_host_starts_where_its_connector_is_able_to_keep_groups(
     assert hybrid(engine, "OffloadingConnector", version, late=True, asked=False) == Verdict(hybrid=False)
 
 
+def several(engine: VllmEngine, *children: object) -> Verdict:
+    """What a connector that is made of others does to a release that asks each whether it keeps windows."""
+    settings = {"connectors": list(children)}
+    return engine.connectors.beside("MultiConnector", settings, engine.release("0.33.0").release, asked=None)
+
+
+NIXL = {"kv_connector": "NixlConnector"}
+
+
+def test_no_connector_of_several_is_left_out_without_a_word(engine: VllmEngine) -> None:
+    assert several(engine, *[NIXL] * 16) == Verdict()
+    assert several(engine, *[NIXL] * 15, {"kv_connector": "ExampleConnector"}) == Verdict(hybrid=False)
+    assert several(engine, *[NIXL] * 17) == Verdict(refused="More than 16 connectors within one are not read")
+
+
+def test_connectors_within_connectors_are_read(engine: VllmEngine) -> None:
+    def within(child: object) -> dict[str, object]:
+        return {"kv_connector": "MultiConnector", "kv_connector_extra_config": {"connectors": [NIXL, child]}}
+
+    assert several(engine, within(NIXL)) == Verdict()
+    assert several(engine, within({"kv_connector": "ExampleConnector"})) == Verdict(hybrid=False)
+    assert "'Novel'" in str(several(engine, within({"kv_connector": "Novel"})).refused)
+    layerwise = {**NIXL, "kv_connector_extra_config": {"use_layerwise": True}}
+    assert "use_layerwise" in str(several(engine, within(layerwise)).refused)
+    deep: object = NIXL
+    for _ in range(500):
+        deep = within(deep)
+    assert "More than 16" in str(several(engine, deep).refused)
+
+
 @pytest.mark.parametrize("name", ["NixlConnector", "LMCacheConnectorV1", "OffloadingConnector"])
 @pytest.mark.parametrize("version", ["0.11.2", "0.19.0", "0.33.0"])
 def test_a_model_of_one_group_is_quoted_as_without_a_connector(name: str, version: str) -> None:

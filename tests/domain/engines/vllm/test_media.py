@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from service.domain.architecture import ModuleKind, Shard
 from service.domain.engines.vllm import VllmEngine
 from service.domain.engines.vllm.shapes import TOWERS
-from service.domain.errors import NotSupported, ValidationError
+from service.domain.errors import Fault, NotSupported, ValidationError
 from tests.domain.conftest import CATALOG, Shelf
 from tests.domain.engines.vllm.conftest import GIB, Hold, gib
 
@@ -196,6 +196,18 @@ def test_a_limit_that_is_none_is_refused(quote: Hold, entry: str) -> None:
     with pytest.raises(ValidationError) as refused:
         quote(**QWEN25, encoder_limits=["video=1", entry])
     assert refused.value.faults[0].pointer == "/encoder_limits/1"
+
+
+@pytest.mark.parametrize(
+    "modality, close", [("images", ("image",)), ("vidoe", ("video",)), ("vision_chunks", ("vision_chunk",))]
+)
+@pytest.mark.parametrize("model", ["qwen2.5-vl-7b-instruct", "llama-3.1-8b-instruct"])
+def test_a_modality_that_nothing_takes_is_refused_with_the_nearest(
+    quote: Hold, model: str, modality: str, close: tuple[str, ...]
+) -> None:
+    with pytest.raises(ValidationError, match="these are: image, video, audio, vision_chunk") as refused:
+        quote(**{**QWEN25, "model": model}, encoder_limits=["audio=1", f"{modality}=2"])
+    assert refused.value.faults == (Fault("/encoder_limits/1", refused.value.faults[0].detail, close),)
 
 
 def test_what_is_asked_of_encoders_changes_nothing_of_a_model_without_any(quote: Hold) -> None:

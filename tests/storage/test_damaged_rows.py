@@ -1,0 +1,114 @@
+"""Rows of SQLite that something else damaged: SQLite keeps as a text whatever was written, UTF-8 or not."""
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import Engine
+
+from service.storage.canonical import compact_json
+from service.storage.catalog import Change, current_revision, entry_states, facts_of, read_facts
+from service.storage.catalog_files import load
+from service.storage.database import make_engine, reading, writing
+from service.storage.entry_writes import Writer, write_entry
+from service.storage.history import entry_history, way_back
+from service.storage.snapshot import Snapshot, SnapshotKeeper
+from service.storage.tokens import Scope, create_token
+from tests.databases import Databases
+from tests.storage.catalog_folder import CatalogFolder
+from tests.storage.entries import GPU, gpu_change, gpu_facts, store
+
+WHOLE = compact_json(gpu_facts("t4")).encode()
+NO_TEXT = WHOLE.replace(b"T4", b"T\xff4")
+DAMAGED = pytest.mark.parametrize("facts", [NO_TEXT, WHOLE[:-9], b"\xff", b"{\x00", b""])
+
+
+@pytest.fixture
+def engine(sqlite: Databases) -> Iterator[Engine]:
+    with sqlite.migrated() as url:
+        engine = make_engine(url)
+        yield engine
+        engine.dispose()
+
+
+def damage(engine: Engine, facts: bytes, table: str = "catalog_entry", *, entry_id: str = "t4") -> None:
+    with writing(engine) as connection:
+        statement = f"UPDATE {table} SET facts = CAST(? AS TEXT) WHERE id = ?"  # of these tests' own
+        connection.exec_driver_sql(statement, (facts, entry_id))
+
+
+@DAMAGED
+def test_an_entry_that_is_no_text_hides_no_other(
+    engine: Engine, facts: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    store(engine, gpu_change(), gpu_change("t4"))
+    damage(engine, facts)
+    keeper = SnapshotKeeper(engine)
+
+    assert keeper.refresh()
+    assert keeper.current().ids(GPU) == ("a100",)
+    assert "catalog entry left out: gpu t4 (" in caplog.text
+
+    store(engine, gpu_change("l4"))
+    assert keeper.refresh()
+    assert keeper.current().ids(GPU) == ("a100", "l4")
+
+
+@DAMAGED
+def test_the_files_write_it_anew(engine: Engine, tmp_path_factory: pytest.TempPathFactory, facts: bytes) -> None:
+    folder = CatalogFolder(tmp_path_factory.mktemp("catalog")).gpu("a100").gpu("t4")
+    load(engine, folder.path, "tests")
+    with reading(engine) as connection:
+        before = read_facts(connection, [(GPU, "t4")])
+    damage(engine, facts)
+
+    report = load(engine, folder.path, "tests")
+
+    assert (report.changed, report.unchanged) == (1, 1)
+    with reading(engine) as connection:
+        assert read_facts(connection, [(GPU, "t4")]) == before
+
+
+@DAMAGED
+def test_so_does_a_write_of_the_entry(engine: Engine, facts: bytes) -> None:
+    store(engine, gpu_change("t4"))
+    damage(engine, facts)
+    with writing(engine) as connection:
+        writer = Writer(create_token(connection, "ci", [Scope.CATALOG_WRITE], "tests", None)[0], "request-1")
+
+    written = write_entry(engine, Snapshot.empty(), gpu_change("t4"), writer, lambda _catalog, _before: None)
+
+    assert written.entry is not None
+    assert written.entry.facts == gpu_facts("t4")
+    with reading(engine) as connection:
+        assert entry_states(connection)[GPU, "t4"].digest
+
+
+@DAMAGED
+def test_a_state_of_the_past_that_is_no_text_hides_no_other(engine: Engine, facts: bytes) -> None:
+    store(engine, gpu_change(), gpu_change("t4"))
+    damage(engine, facts, "catalog_change")
+    store(engine, Change(GPU, "t4", None), Change(GPU, "a100", None))
+
+    with reading(engine) as connection:
+        states = entry_history(connection, (GPU, "t4"), 10, below=99)
+        past = Snapshot.empty().changed(way_back(connection, 1))
+        assert current_revision(connection) == 2
+
+    assert [(state.revision, state.facts) for state in states] == [(2, None), (1, None)]
+    assert past.ids(GPU) == ("a100",)
+
+
+def test_a_key_that_is_no_text_hides_no_other(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+    store(engine, gpu_change(), gpu_change("t4"))
+    with writing(engine) as connection:
+        connection.exec_driver_sql("UPDATE catalog_entry SET id = CAST(X'74FF34' AS TEXT) WHERE id = 't4'")
+    keeper = SnapshotKeeper(engine)
+
+    assert keeper.refresh()
+    assert keeper.current().ids(GPU) == ("a100",)
+    assert "catalog entry left out: b'gpu' b't\\xff4' (its key is no UTF-8)" in caplog.text
+
+
+def test_what_is_no_json_is_told_as_text() -> None:
+    assert facts_of(NO_TEXT) == NO_TEXT.decode(errors="replace")
+    assert facts_of(WHOLE) == facts_of(WHOLE.decode()) == gpu_facts("t4")
