@@ -11,6 +11,7 @@ from service.domain.engines.dated import Dated, dated, made, newest
 from service.domain.engines.plain import EngineDefaults, LengthRule
 from service.domain.engines.versions import Release, Timeline, parse
 from service.domain.engines.vllm.adapter_rules import AdapterTopic, read_adapters
+from service.domain.engines.vllm.compressed_rules import CompressedTopic, read_compressed
 from service.domain.engines.vllm.connectors import Connectors, connectors
 from service.domain.engines.vllm.drafts import DrafterNames, drafter_names
 from service.domain.engines.vllm.graph_rules import GraphsRule, read_graph
@@ -41,6 +42,7 @@ from service.domain.engines.vllm.rules import (
     SpanAt,
     Tier,
 )
+from service.domain.engines.vllm.setting import is_compressed
 from service.domain.errors import CatalogFactError
 
 if TYPE_CHECKING:
@@ -84,6 +86,7 @@ class Topics:
     compiling: Dated[bool]
     paddings: Dated[Padding]
     adapters: AdapterTopic
+    compressed: CompressedTopic
     cores: Mapping[str, CoreTopics]
 
 
@@ -146,7 +149,10 @@ class VllmEngine:
         return self.constants.weight_types.get(asked, asked)
 
     def cache_name(self, asked: str | None, model: Model, weight_name: str, gpu: Gpu | None) -> str:
-        """The checkpoint's own scheme, else the type computed in."""
+        """The checkpoint's own scheme, else the type computed in; compressed attention has one of its own."""
+        own = self.topics.compressed.own_type
+        if own and is_compressed(model.architecture):
+            return own
         if model.cache_format:
             return model.cache_format
         return weight_name if asked in plain.PLAIN_TYPES else runnable(model.compute_type, gpu)
@@ -194,6 +200,7 @@ def _topics(facts: Mapping[str, Any]) -> Topics:
         compiling=dated(facts["compiling"], lambda row: bool(row["copies_tables"])),
         paddings=dated(facts["weights"]["padding"], lambda row: made(Padding, row)),
         adapters=read_adapters(facts.get("adapters", {})),
+        compressed=read_compressed(facts.get("compressed")),
         cores={core: _core(facts, core) for core in _CORES},
     )
 
@@ -319,5 +326,6 @@ def _rules(topics: Topics, core: str, release: Release, constants: Constants) ->
         offload=newest(own.offload, release),
         paddings=_paddings(topics.paddings, release),
         adapters=topics.adapters.of(release),
+        compressed=topics.compressed.of(release),
         constants=constants,
     )
