@@ -78,9 +78,10 @@ def test_every_release_with_such_models_quotes_them(ask_fit: Ask, ask_traffic: A
     assert ask_traffic(**question)["fits"]
 
 
-def test_a_row_of_the_cache_is_the_one_that_the_kernel_keeps(ask_fit: Ask) -> None:
+@pytest.mark.parametrize("kv_dtype", ["auto", "fp8", "fp8_e4m3", "fp8_ds_mla", "fp8_ds_mla_compressed"])
+def test_a_row_of_the_cache_is_the_one_that_the_kernel_keeps(ask_fit: Ask, kv_dtype: str) -> None:
     """584 bytes of a vector for each of 43 windows, 21 fours and 20 times 128 tokens, and 132 of a key."""
-    terms = ask_fit(**B200, model="deepseek-v4-flash")["cache"]
+    terms = ask_fit(**B200, model="deepseek-v4-flash", kv_dtype=kv_dtype)["cache"]
     rates = [(term["kind"], term["bytes_per_token"]) for term in terms if term["bytes_per_token"]]
     assert rates == [
         ("sliding", 43 * 584),
@@ -88,6 +89,15 @@ def test_a_row_of_the_cache_is_the_one_that_the_kernel_keeps(ask_fit: Ask) -> No
         ("latent", 21 * 584 // 4),
         ("indexer", 21 * 132 // 4),
     ]
+
+
+def test_only_the_engine_that_keeps_it_so_takes_eight_bits_for_its_own_rows(ask_fit: Ask) -> None:
+    question = {"model": "deepseek-v4-flash", "gpu": "b200-sxm-180gb", "tensor_parallel": 8, "kv_dtype": "fp8"}
+    plain = ask_fit(**question)
+    assert next(term for term in plain["cache"] if term["kind"] == "sliding")["bytes_per_token"] == 43 * 512
+    assert "cache in fp8_ds_mla_compressed" in " ".join(ask_fit(**question, engine="vllm")["assumptions"])
+    other = ask_fit(model="deepseek-v3.2", gpu="b200-sxm-180gb", tensor_parallel=8, kv_dtype="fp8", engine="vllm")
+    assert "cache in fp8" in " ".join(other["assumptions"])
 
 
 def test_the_derivation_tells_blocks_that_are_printed_from_blocks_that_are_held(ask_fit: Ask) -> None:

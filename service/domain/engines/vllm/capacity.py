@@ -17,7 +17,7 @@ from service.domain.engines.vllm.offloading import check_offload
 from service.domain.engines.vllm.planning import flight_of, loaded_of, plan_of, weight_bytes
 from service.domain.engines.vllm.refusals import Refusal, check, check_change, core_of
 from service.domain.engines.vllm.reserve import Part, Reserve, corrected, reserve_of
-from service.domain.engines.vllm.setting import has_states, is_compressed
+from service.domain.engines.vllm.setting import has_states
 
 if TYPE_CHECKING:
     from service.domain.engines.vllm.groups import Flight, Plan
@@ -260,7 +260,7 @@ def _weight_share(setting: Setting, rules: Rules) -> float:
     spread, number = rules.constants.weight_spread, setting.weights
     if number.name in rules.constants.without_buffers:
         return spread["padded"]
-    if is_compressed(setting.model.architecture):
+    if setting.model.architecture.compressed:
         return rules.compressed.memory.weight_spread
     if number.element_bits >= _WIDE_BITS:
         return spread["wide"]

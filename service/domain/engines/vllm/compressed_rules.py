@@ -108,6 +108,11 @@ class CompressedTopic(NamedTuple):
     cache_types: frozenset[str]
     own_type: str
 
+    @property
+    def meant(self) -> tuple[frozenset[str], str] | None:
+        """Types that mean the kernel's own, and that one; None in a catalog of before."""
+        return (self.cache_types, self.own_type) if self.own_type else None
+
     def of(self, release: Release) -> Compressed:
         """The rules of a release."""
         return Compressed(newest(self.layouts, release), *self[1:])

@@ -10,7 +10,6 @@ from service.domain.cache.base import CacheKind
 from service.domain.cache.recurrent import RecurrentCache
 from service.domain.engines.prediction import predicted_layers
 from service.domain.engines.versions import Release, parse
-from service.domain.engines.vllm.setting import is_compressed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,7 +64,7 @@ def drafted_caches(setting: Setting) -> tuple[CacheLayers, ...]:
     architecture = setting.model.architecture
     last = architecture.layers
     layers = tuple(range(last, last + count))
-    if is_compressed(architecture):
+    if architecture.compressed:
         # Prediction layers of compressed attention attend within the window alone.
         return tuple(replace(o, layers=layers) for o in architecture.caches if o.spec.kind is CacheKind.SLIDING)
     return tuple(

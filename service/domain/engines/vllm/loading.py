@@ -11,7 +11,6 @@ from service.domain.engines.vllm import compressed_memory
 from service.domain.engines.vllm.media import idle_towers, stands_whole
 from service.domain.engines.vllm.offloading import hosted_bytes
 from service.domain.engines.vllm.rules import Padding
-from service.domain.engines.vllm.setting import is_compressed
 from service.domain.engines.vllm.shapes import TOWERS, rotary_elements
 from service.domain.parallel import stage_layers
 from service.domain.units import ceil_div, up, whole
@@ -44,7 +43,7 @@ def loaded(setting: Setting, rules: Rules, draft: int) -> Loaded:
     constants = rules.constants
     rotary = constants.rotary_element_bytes * rotary_elements(architecture, constants.picture_rotary_stretch)
     wider: tuple[int, ...] = (0,) * layout.pipeline
-    if is_compressed(architecture):
+    if architecture.compressed:
         facts = rules.compressed.memory
         rotary = compressed_memory.rotary_bytes(architecture, facts)
         wider = compressed_memory.wider_bytes(setting, facts)
@@ -64,14 +63,14 @@ def loaded(setting: Setting, rules: Rules, draft: int) -> Loaded:
 
 def _drafted(setting: Setting) -> int:
     """Bytes of a drafter's layers on a rank."""
-    if is_compressed(setting.model.architecture):
+    if setting.model.architecture.compressed:
         return compressed_memory.drafted_bytes(setting)
     return drafted_bytes(setting.model.architecture, setting.weights, setting.layout.tensor)
 
 
 def _padding_of(setting: Setting, rules: Rules, number: WeightFormat, *, gated: bool) -> Padding | None:
     """The padding of a format on the device; that of the kernels of one family of models where it has its own."""
-    if not is_compressed(setting.model.architecture):
+    if not setting.model.architecture.compressed:
         return _padding(rules, number, setting.device, gated=gated)
     facts = rules.compressed.memory
     return Padding(number.name, 0.0, facts.expert_rows, facts.expert_columns, 1.0)

@@ -12,7 +12,6 @@ from service.domain.engines.vllm.loading import Loaded, loaded
 from service.domain.engines.vllm.media import asked_of
 from service.domain.engines.vllm.pages import PageRules, paged_layers
 from service.domain.engines.vllm.rules import at_capability
-from service.domain.engines.vllm.setting import is_compressed
 from service.domain.errors import Fault, NotSupported
 from service.domain.memo import remembered
 from service.domain.parallel import stage_layers
@@ -40,7 +39,7 @@ def _planned(setting: Setting, rules: Rules) -> Plan:
     architecture = setting.model.architecture
     caches = (*architecture.caches, *drafted_caches(setting))
     stages = _stages(setting)
-    if is_compressed(architecture):
+    if architecture.compressed:
         return packed(caches, stages, rules.compressed)
     kinds = paged_layers(caches, setting.cache, setting.layout.tensor, page_rules(setting, rules))
     if not kinds:

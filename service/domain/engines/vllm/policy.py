@@ -42,7 +42,6 @@ from service.domain.engines.vllm.rules import (
     SpanAt,
     Tier,
 )
-from service.domain.engines.vllm.setting import is_compressed
 from service.domain.errors import CatalogFactError
 
 if TYPE_CHECKING:
@@ -136,7 +135,7 @@ class VllmEngine:
         """The defaults of the release asked for, by default the newest; its reserve is modelled."""
         release = self.release(asked.get("engine_version"))
         utilization = release.cores[release.engine.core].utilization
-        own = (release.longest, release.typed_states)
+        own = (release.longest, release.typed_states, self.topics.compressed.meant)
         return EngineDefaults(release.name, (), self.memory_basis, utilization, None, *own)
 
     def weight_name(self, asked: str | None, model: Model, gpu: Gpu | None) -> str:
@@ -151,7 +150,7 @@ class VllmEngine:
     def cache_name(self, asked: str | None, model: Model, weight_name: str, gpu: Gpu | None) -> str:
         """The checkpoint's own scheme, else the type computed in; compressed attention has one of its own."""
         own = self.topics.compressed.own_type
-        if own and is_compressed(model.architecture):
+        if own and model.architecture.compressed:
             return own
         if model.cache_format:
             return model.cache_format

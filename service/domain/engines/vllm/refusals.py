@@ -13,7 +13,7 @@ from service.domain.engines.vllm.drafts import NO_LAYERS, ONE_LAYER, OWN_LAYERS
 from service.domain.engines.vllm.graphs import check_graphs
 from service.domain.engines.vllm.media_checks import check_media
 from service.domain.engines.vllm.rules import kernel_name
-from service.domain.engines.vllm.setting import Asked, has_latent, has_states, is_compressed
+from service.domain.engines.vllm.setting import Asked, has_latent, has_states
 from service.domain.errors import Fault, NotSupported, ValidationError, nearest
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def core_of(setting: Setting, release: ReleaseRules) -> str:
 
 def check(setting: Setting, release: ReleaseRules, rules: Rules) -> tuple[Refusal, ...]:
     """What the release refuses to start with; raises QuoteError for settings that it has no meaning for."""
-    compressed = is_compressed(setting.model.architecture)
+    compressed = setting.model.architecture.compressed
     if compressed:
         check_compressed(setting, release.name, rules.compressed)
     _check_backend(setting, rules)
@@ -125,7 +125,7 @@ def _check_groups(setting: Setting, rules: Rules) -> None:
 
 def _check_cache_type(setting: Setting, release: ReleaseRules, rules: Rules) -> None:
     name = setting.cache.name
-    if is_compressed(setting.model.architecture):
+    if setting.model.architecture.compressed:
         check_type(setting, rules.compressed)
         return
     if name in PLAIN_TYPES:

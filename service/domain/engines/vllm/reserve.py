@@ -22,7 +22,7 @@ from service.domain.engines.vllm.media import (
 )
 from service.domain.engines.vllm.pages import unpaged_state_bytes
 from service.domain.engines.vllm.rules import NOTHING, NOTHING_BESIDE, Beside, Shares, Span
-from service.domain.engines.vllm.setting import has_latent, has_states, is_compressed
+from service.domain.engines.vllm.setting import has_latent, has_states
 from service.domain.engines.vllm.shapes import tower_of
 from service.domain.memo import remembered
 from service.domain.units import ceil_div, whole
@@ -169,7 +169,7 @@ def _otherwise(setting: Setting, rules: Rules) -> str:
 
 def _pass_shares(setting: Setting, rules: Rules) -> Shares:
     shares, capability = rules.constants.forward_spread, setting.device.capability
-    if is_compressed(setting.model.architecture):
+    if setting.model.architecture.compressed:
         facts = rules.compressed.memory
         return Shares(facts.less, facts.more)
     if setting.model.architecture.experts[0]:

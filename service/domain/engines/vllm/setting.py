@@ -120,12 +120,6 @@ def has_states(architecture: Architecture) -> bool:
     return any(isinstance(owners.spec, RecurrentCache) for owners in architecture.caches)
 
 
-def is_compressed(architecture: Architecture) -> bool:
-    """Whether several tokens share one vector in some layers."""
-    specs = (owners.spec for owners in architecture.caches)
-    return any(isinstance(spec, LatentCache) and spec.tokens_per_row > 1 for spec in specs)
-
-
 def has_latent(architecture: Architecture) -> bool:
     """Whether some layers keep a latent cache."""
     return any(isinstance(owners.spec, LatentCache) for owners in architecture.caches)

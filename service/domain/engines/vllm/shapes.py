@@ -9,7 +9,6 @@ from service.domain.architecture import ModuleKind, Shard
 from service.domain.cache.base import heads_on_rank
 from service.domain.cache.latent import LatentCache
 from service.domain.cache.recurrent import RecurrentCache
-from service.domain.engines.vllm.setting import is_compressed
 from service.domain.memo import remembered
 from service.domain.units import ceil_div
 
@@ -117,7 +116,7 @@ def _elements(module: Module, tensor: int) -> int:
 
 
 def _latent_heads(architecture: Architecture, tensor: int) -> int:
-    if is_compressed(architecture):
+    if architecture.compressed:
         return 0
     for owners in architecture.caches:
         if isinstance(owners.spec, LatentCache):
