@@ -18,6 +18,7 @@ from service.domain.cache.sliding import SlidingCache
 from service.domain.engines.vllm.compressed_rules import OVERLAID, TUPLES
 from service.domain.engines.vllm.groups import Flight, Group, Plan, alike
 from service.domain.engines.vllm.pages import Paging
+from service.domain.errors import Fault, NotSupported
 from service.domain.units import ceil_div, up
 
 if TYPE_CHECKING:
@@ -90,18 +91,31 @@ class PackedPlan(Plan):
 
 
 def packed(caches: Sequence[CacheLayers], stages: Sequence[range], rules: Compressed) -> PackedPlan:
-    """Group the pages of a model's caches; sizes on the fullest rank of each pipeline stage."""
+    """Group the pages of a model's caches; sizes on the fullest rank of each pipeline stage.
+
+    Raises NotSupported for a stage without a layer of some group where the release counts such groups otherwise.
+    """
     buckets = _buckets(pages_of(caches, rules.pages))
     growing, rule = buckets[0], rules.rule
     if rule.layout != OVERLAID:
         buckets = (growing, *(_padded(bucket, growing) for bucket in buckets[1:]))
     repeats = _repeats(buckets, rule)
     members = [growing, *(part for bucket in buckets[1:] for part in _split(bucket, repeats))]
+    if rule.checks_tuples:
+        _check_stages(members, stages)
     groups = tuple(_group(bucket) for bucket in members)
     sizes = tuple(_block_bytes(members, stage, rule.layout) for stage in stages)
     checked = tuple(_tuple_bytes(members, stage) for stage in stages) if rule.checks_tuples else sizes
     own = tuple(sum(page.bytes * page.count(stages[0]) for page in bucket) for bucket in members)
     return PackedPlan(groups, sizes, growing[0].block_tokens, 0, alike(groups), own, checked, rule.by_bytes)
+
+
+def _check_stages(members: Sequence[_Bucket], stages: Sequence[range]) -> None:
+    """Groups that a stage has no layer of keep the whole model's pages there, which nobody has described."""
+    for index, stage in enumerate(stages):
+        if any(not any(page.count(stage) for page in bucket) for bucket in members):
+            detail = f"Stage {index} of {len(stages)} has no layer of some kind, which this release counts otherwise."
+            raise NotSupported(Fault("/pipeline_parallel", detail))
 
 
 def _buckets(pages: Sequence[Page]) -> tuple[_Bucket, ...]:
@@ -164,5 +178,5 @@ def _block_bytes(members: Sequence[_Bucket], stage: range, layout: str) -> int:
 
 def _tuple_bytes(members: Sequence[_Bucket], stage: range) -> int:
     """One page of every size that grows, as many times as any group has layers of any size."""
-    sizes = sum(page.bytes for page in members[0] if page.count(stage))
+    sizes = sum(page.bytes for page in members[0])
     return sizes * max(page.count(stage) for bucket in members for page in bucket)

@@ -1,13 +1,18 @@
 """Compressed attention of DeepSeek-V4: its pages, how releases lay them out, what they print, what nobody described."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from service.domain.catalog import CatalogKind, Entry
 from service.domain.engines.vllm import VllmEngine, from_facts, hold
-from service.domain.engines.vllm.compressed import PackedPlan, pages_of
+from service.domain.engines.vllm.activations import second_runner
+from service.domain.engines.vllm.batch import batch_of
+from service.domain.engines.vllm.compressed import PackedPlan, packed, pages_of
+from service.domain.engines.vllm.compressed_memory import added
+from service.domain.engines.vllm.shapes import widths_of
 from service.domain.errors import Fault, NotSupported, QuoteError, ValidationError
 from tests.domain.conftest import entry
 from tests.domain.engines.vllm.conftest import GIB, Hold, SettingOf, cases, gib
@@ -124,6 +129,55 @@ def test_each_stage_lays_out_its_own_layers(quote: Hold) -> None:
     assert isinstance(plan, PackedPlan)
     # Layers 0 to 21 and 22 to 42: ten of each rate, and eleven of the lower one.
     assert plan.stage_bytes == (10 * (ROWS + KEYS + FEW_ROWS), 11 * (ROWS + KEYS) + 10 * FEW_ROWS)
+
+
+def test_stages_without_a_layer_of_some_group_are_refused_where_they_count_otherwise(quote: Hold) -> None:
+    """The first of 22 stages has two windows and nothing that is compressed."""
+    asked = FLASH | {"tensor_parallel": 1, "pipeline_parallel": 22, "kv_cache_bytes": GIB, "context_tokens": 4096}
+    with pytest.raises(NotSupported, match="Stage 0 of 22"):
+        quote(**asked, engine_version="0.28.0")
+    held = quote(**asked, engine_version="0.33.0")
+    assert held.blocks == GIB // (ROWS + KEYS + FEW_ROWS) == 22459
+
+
+def test_of_groups_that_waste_as_few_places_the_largest_are_made(setting_of: SettingOf, engine: VllmEngine) -> None:
+    """Five layers, two of the lower rate: groups of two and of three waste two places; the planner takes three."""
+    rules = engine.release(None).cores["v1"].compressed
+    few, many, every = (0, 3), (1, 2, 4), tuple(range(5))
+    caches = [
+        replace(owners, layers=every if 0 in owners.layers else few if 2 in owners.layers else many)
+        for owners in setting_of(**FLASH).model.architecture.caches
+    ]
+    plan = packed(caches, [range(5)], rules)
+    assert [group.layers for group in plan.groups] == [7, 3, 2, 3, 4]
+    assert GIB // plan.stage_bytes[0] == 9559
+
+
+@pytest.mark.parametrize("drafts", [{}, {"speculative_method": "mtp", "speculative_tokens": 1}])
+def test_a_pass_holds_streams_and_padded_heads(
+    setting_of: SettingOf, engine: VllmEngine, drafts: dict[str, Any]
+) -> None:
+    rules = engine.release(None).cores["v1"]
+    setting = setting_of(**FLASH, max_batched_tokens=8192, **drafts)
+    stream = 8192 * 4096 * 2
+    held = added(setting, rules.compressed, batch_of(setting, rules))
+    # Four times the three streams beside one; queries and output of 8 heads as of 64, above 512 MiB of scores.
+    assert held.forward == 4 * 3 * stream + 2 * 8192 * 64 * 512 * 2
+    vectors = 4 * (32768 // 4 + 128 + 8192) * 512 * 2 + 8192 * 640 * 4
+    keys = 40 * 32768 // 4 * 132
+    assert held.kept == max(vectors, keys) + 8192 * 512 * 4 + (4 * stream if drafts else 0)
+
+
+def test_nothing_is_expanded_for_earlier_chunks_of_a_prompt(setting_of: SettingOf) -> None:
+    setting = setting_of(**FLASH)
+    assert widths_of(setting.model, setting.layout).latent_heads == 0
+
+
+@pytest.mark.parametrize("version, second", [("0.27.1", False), ("0.28.0", True), ("0.29.0", True)])
+def test_the_second_runner_takes_it_from_a_release_on(
+    setting_of: SettingOf, engine: VllmEngine, version: str, second: bool
+) -> None:
+    assert second_runner(setting_of(**FLASH), engine.release(version).cores["v1"]) is second
 
 
 @pytest.mark.parametrize(
