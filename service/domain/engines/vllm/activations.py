@@ -50,7 +50,7 @@ def peak_of(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last: b
     kept = _workspaces(setting, rules) + (experts if rules.experts.kept else 0) + (2 * hidden if stage else 0)
     compiling = 0 if stage else _compiling(setting, rules, batch)
     if setting.model.architecture.compressed:
-        beyond = added(setting, rules.compressed, batch)
+        beyond = added(setting, rules.compressed, batch, last=last)
         forward, kept = forward + beyond.forward, kept + beyond.kept
     if not last:
         return Peak(forward, 0, 0, kept, compiling)

@@ -8,6 +8,7 @@ from service.domain.cache.indexer import IndexerCache
 from service.domain.cache.latent import LatentCache
 from service.domain.cache.recurrent import RecurrentCache
 from service.domain.cache.sliding import SlidingCache
+from service.domain.engines.vllm.drafts import ONE_LAYER
 from service.domain.errors import Fault, NotSupported, ValidationError
 
 if TYPE_CHECKING:
@@ -87,6 +88,9 @@ def _check_asked(setting: Setting, facts: PageFacts) -> None:
     if asked.hybrid_cache is False:
         detail = f"{setting.model.name} keeps windows beside whole sequences, which need groups of their own."
         raise NotSupported(Fault("/hybrid_cache", detail))
+    if asked.speculative_method in ONE_LAYER:
+        detail = f"What a drafter by {asked.speculative_method} keeps beside compressed attention is not described."
+        raise NotSupported(Fault("/speculative_method", detail, ("mtp",)))
     if asked.decode_context_parallel > 1:
         detail = "Ranks do not share the windows of compressed attention: vLLM stops at a context spread over them."
         raise ValidationError(Fault("/decode_context_parallel", detail))

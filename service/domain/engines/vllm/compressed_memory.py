@@ -66,14 +66,14 @@ def rotary_bytes(architecture: Architecture, facts: MemoryFacts) -> int:
     return (architecture.context_tokens or 0) * facts.rotary_tables * facts.rotary_elements * facts.rotary_bytes
 
 
-def added(setting: Setting, rules: Compressed, batch: Batch) -> Added:
+def added(setting: Setting, rules: Compressed, batch: Batch, *, last: bool) -> Added:
     """The profiled pass: residual streams, padded heads of queries and output, the index's scores; and a workspace."""
     architecture, facts = setting.model.architecture, rules.memory
     heads = ceil_div(architecture.query_heads, setting.layout.tensor)
     padded = next((count for count in facts.padded_heads if count >= heads), heads)
     attended = 2 * batch.tokens * padded * rules.pages.row_elements * _HALF_BYTES
     count, stream = _streams(architecture), batch.tokens * architecture.hidden_size * _HALF_BYTES
-    drafted = count * stream if setting.asked.speculative_method in OWN_LAYERS else 0
+    drafted = count * stream if last and setting.asked.speculative_method in OWN_LAYERS else 0
     forward = facts.streams_held * (count - 1) * stream + max(attended, facts.logits_bytes)
     return Added(forward, _workspace(setting, rules, batch) + drafted)
 

@@ -160,12 +160,19 @@ def test_a_pass_holds_streams_and_padded_heads(
     rules = engine.release(None).cores["v1"]
     setting = setting_of(**FLASH, max_batched_tokens=8192, **drafts)
     stream = 8192 * 4096 * 2
-    held = added(setting, rules.compressed, batch_of(setting, rules))
+    held, earlier = (added(setting, rules.compressed, batch_of(setting, rules), last=last) for last in (True, False))
     # Four times the three streams beside one; queries and output of 8 heads as of 64, above 512 MiB of scores.
     assert held.forward == 4 * 3 * stream + 2 * 8192 * 64 * 512 * 2
     vectors = 4 * (32768 // 4 + 128 + 8192) * 512 * 2 + 8192 * 640 * 4
     keys = 40 * 32768 // 4 * 132
     assert held.kept == max(vectors, keys) + 8192 * 512 * 4 + (4 * stream if drafts else 0)
+    assert earlier.kept == held.kept - (4 * stream if drafts else 0)
+
+
+def test_what_a_draft_keeps_is_not_remembered_for_one_without_layers(quote: Hold) -> None:
+    asked = FLASH | {"max_batched_tokens": 8192, "speculative_tokens": 2}
+    own, none = (gib(quote(**asked, speculative_method=method), "activations") for method in ("mtp", "ngram"))
+    assert own - none == pytest.approx(4 * 8192 * 4096 * 2 / GIB)
 
 
 def test_nothing_is_expanded_for_earlier_chunks_of_a_prompt(setting_of: SettingOf) -> None:
@@ -192,6 +199,11 @@ def test_the_second_runner_takes_it_from_a_release_on(
         ({"attention_backend": "flashmla"}, NotSupported, Fault("/attention_backend", "flashmla does not compute")),
         ({"block_tokens": 64}, ValidationError, Fault("/block_tokens", "blocks of 256 tokens, not of 64")),
         ({"hybrid_cache": False}, NotSupported, Fault("/hybrid_cache", "groups of their own")),
+        (
+            {"speculative_method": "eagle3", "speculative_tokens": 2},
+            NotSupported,
+            Fault("/speculative_method", "by eagle3 keeps"),
+        ),
         ({"decode_context_parallel": 2}, ValidationError, Fault("/decode_context_parallel", "do not share")),
     ],
 )
