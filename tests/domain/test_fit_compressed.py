@@ -91,6 +91,19 @@ def test_a_row_of_the_cache_is_the_one_that_the_kernel_keeps(ask_fit: Ask, kv_dt
     ]
 
 
+@pytest.mark.parametrize(
+    "version, kv_dtype, warned",
+    [("0.20.0", "auto", True), ("0.29.0", "auto", True), ("0.29.0", "fp8", False), ("0.30.0", "auto", False)],
+)
+def test_a_start_without_the_type_that_it_has_to_say_is_told(
+    ask_fit: Ask, version: str, kv_dtype: str, warned: bool
+) -> None:
+    question = B200 | {"model": "deepseek-v4-flash", "context_tokens": 65536, "engine_version": version}
+    warnings = ask_fit(**question, kv_dtype=kv_dtype)["warnings"]
+    assert any("with --kv-cache-dtype fp8 alone" in warning for warning in warnings) == warned
+    assert not any("kv-cache-dtype" in each for each in ask_fit(**question | {"model": "deepseek-v3"})["warnings"])
+
+
 def test_only_the_engine_that_keeps_it_so_takes_eight_bits_for_its_own_rows(ask_fit: Ask) -> None:
     question = {"model": "deepseek-v4-flash", "gpu": "b200-sxm-180gb", "tensor_parallel": 8, "kv_dtype": "fp8"}
     plain = ask_fit(**question)

@@ -12,6 +12,8 @@ from service.domain.engines.vllm.drafts import ONE_LAYER
 from service.domain.errors import Fault, NotSupported, ValidationError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from service.domain.cache.base import CacheSpec
     from service.domain.engines.vllm.compressed_rules import Compressed, PageFacts
     from service.domain.engines.vllm.setting import Setting
@@ -34,6 +36,15 @@ def check_compressed(setting: Setting, release: str, rules: Compressed) -> None:
     _check_device(setting, release, rules)
     check_type(setting, rules)
     _check_asked(setting, rules.pages)
+
+
+def compressed_warnings(setting: Setting, release: str, rules: Compressed, kv_dtype: str | None) -> Iterator[str]:
+    """What a start has to say beside the question: the type of the cache, in releases that take no other."""
+    if setting.model.architecture.compressed and rules.rule.asks_type and kv_dtype in {None, "auto"}:
+        yield (
+            f"vLLM {release} starts {setting.model.name} with --kv-cache-dtype fp8 alone, which nothing asked for:"
+            " quoted as with it."
+        )
 
 
 def _check_shape(setting: Setting, facts: PageFacts) -> None:

@@ -24,15 +24,16 @@ class LayoutRule:
     A block holds as many of each page as any group has of any (`tuples`), of that page (`slots`), or what the largest
     group takes (`overlaid`). Blocks of a request are printed as they are, or `by_bytes` of the growing group's block;
     `checks_tuples`: whether the longest request fits is asked in blocks of tuples, whatever they take. `repeats_all`:
-    the growing group's layers, too, decide how many a group of windows has. `families` are the compute capabilities
-    that a kernel attends on; `gathered` are the index keys gathered of the longest sequence, as a multiple of it, and
-    `gathered_long` above `long_tokens`.
+    the growing group's layers, too, decide how many a group of windows has. `asks_type`: a start has to say that the
+    cache is in 8 bits. `families` are the compute capabilities that a kernel attends on; `gathered` are the index keys
+    gathered of the longest sequence, as a multiple of it, and `gathered_long` above `long_tokens`.
     """
 
     layout: str
     by_bytes: bool = False
     checks_tuples: bool = False
     repeats_all: bool = False
+    asks_type: bool = False
     families: tuple[int, ...] = ()
     gathered: int = 0
     gathered_long: int = 0
