@@ -197,6 +197,11 @@ class Architecture:
         return sum(m.active_count * m.elements for m in self.modules if m.kind is not _PREDICTION)
 
     @cached_property
+    def compressed(self) -> bool:
+        """Whether several tokens share one row of some caches."""
+        return any(getattr(owners.spec, "tokens_per_row", 1) > 1 for owners in self.caches)
+
+    @cached_property
     def kinds(self) -> frozenset[ModuleKind]:
         """Every kind of module that the model has."""
         return frozenset(module.kind for module in self.modules)

@@ -167,7 +167,9 @@ def _resolved(
     layout = _layout(echo, engine, assumptions)
     check_layout(layout, model.architecture, _counted_by(asked))
     defaults = engine.release_defaults(asked)
-    weights, cache = _formats(echo, named, gpu, engine, catalog)
+    weights, cache_name = _formats(echo, named, gpu, engine, catalog)
+    cache = _cache_format(defaults.cache_meant(cache_name, model.architecture), catalog)
+    _check_covers(weights, cache, model)
     context, limit, prefix = _lengths(echo, model)
     if model.context_tokens and limit > model.context_tokens:
         warnings.append(_longer(limit, model, engine, heard))
@@ -307,7 +309,8 @@ def _counted_by(asked: Mapping[str, Any]) -> str | None:
 
 def _formats(
     echo: Echo, named: NamedModel, gpu: Gpu | None, engine: Engine, catalog: Catalog
-) -> tuple[WeightFormat, CacheFormat]:
+) -> tuple[WeightFormat, str]:
+    """The format of the weights, and the cache's by name."""
     model = named.model
     asked = _canonical(echo.asked.get("weight_dtype") or named.weight_dtype, catalog)
     weight_name = engine.weight_name(asked, model, gpu)
@@ -320,9 +323,7 @@ def _formats(
         cache_name = named.kv_dtype or engine.cache_name(asked, model, weight_name, gpu)
         echo.values["kv_dtype"] = cache_name
         echo.taken["kv_dtype"] = "name" if named.kv_dtype else "derived"
-    cache = _cache_format(cache_name, catalog)
-    _check_covers(weights, cache, model)
-    return weights, cache
+    return weights, cache_name
 
 
 def _cache_format(name: str, catalog: Catalog) -> CacheFormat:

@@ -12,6 +12,7 @@ from service.domain.errors import CatalogFactError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from service.domain.architecture import Architecture
     from service.domain.catalog import Entry
     from service.domain.gpu import Gpu
     from service.domain.measurement_limits import Limits
@@ -57,6 +58,15 @@ class EngineDefaults(NamedTuple):
     lengths: LengthRule = LengthRule()
     typed_states: frozenset[str] = frozenset()
     """Mixers whose recurrent states may be told to be of another type than the config's."""
+    compressed_cache: tuple[frozenset[str], str] | None = None
+    """Types that mean another one where attention is compressed, and that one."""
+
+    def cache_meant(self, name: str, architecture: Architecture) -> str:
+        """The type that the engine keeps where it is asked for one."""
+        if self.compressed_cache is None or not architecture.compressed:
+            return name
+        names, own = self.compressed_cache
+        return own if name in names else name
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.architecture import ModuleKind, Shard
 from service.domain.engines.vllm.adapters import buffer_bytes
+from service.domain.engines.vllm.compressed_memory import added
 from service.domain.engines.vllm.media import takes_media
 from service.domain.engines.vllm.rules import at_capability, kernel_name
 from service.domain.engines.vllm.setting import has_latent, has_states
@@ -48,6 +49,9 @@ def peak_of(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last: b
     forward = rules.constants.hidden_multiple * hidden + layer + buffer_bytes(setting, batch.tokens)
     kept = _workspaces(setting, rules) + (experts if rules.experts.kept else 0) + (2 * hidden if stage else 0)
     compiling = 0 if stage else _compiling(setting, rules, batch)
+    if setting.model.architecture.compressed:
+        beyond = added(setting, rules.compressed, batch, last=last)
+        forward, kept = forward + beyond.forward, kept + beyond.kept
     if not last:
         return Peak(forward, 0, 0, kept, compiling)
     beside = hidden + 2 * wide * batch.profiled * shape.hidden

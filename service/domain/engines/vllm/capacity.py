@@ -63,6 +63,7 @@ class Held(NamedTuple):
     memory: Memory
     context_blocks: int
     limit_blocks: int
+    printed_blocks: int
     limit_tokens: int
     low_blocks: int
     high_blocks: int
@@ -77,7 +78,8 @@ class Held(NamedTuple):
     @property
     def usable_blocks(self) -> int:
         """Blocks that count when the engine checks whether the longest request fits."""
-        return self.rank.blocks - int(self.rules.paging.null_block)
+        held = self.plan.checked(self.rank.stage, self.rank.blocks, self.rank.pool_bytes)
+        return held - int(self.rules.paging.null_block)
 
     @property
     def starts(self) -> bool:
@@ -92,13 +94,13 @@ class Held(NamedTuple):
     @property
     def concurrency(self) -> float:
         """Requests of the longest length that fit, as the engine prints it."""
-        return self.rank.blocks / self.limit_blocks
+        return self.rank.blocks / self.printed_blocks
 
     @property
     def capacity_tokens(self) -> int:
         """What this release prints as the size of its cache."""
         if self.rules.paging.printed_size == "concurrency":
-            return self.rank.blocks * self.limit_tokens // self.limit_blocks
+            return self.rank.blocks * self.limit_tokens // self.printed_blocks
         groups = len(self.plan.groups) if self.rules.paging.printed_size == "shared" else 1
         return self.rank.blocks // groups * self.plan.smallest_block_tokens * self.flight.context_ranks
 
@@ -144,8 +146,9 @@ class Held(NamedTuple):
 
     def needed_bytes(self, sequences: int) -> int:
         """Pool that so many requests of the context need, and never less than one of the longest length."""
-        spare = int(self.rules.paging.null_block)
-        return max(sequences * self.context_blocks, self.limit_blocks + spare) * self.rank.block_bytes
+        rank, longest = self.rank, self.limit_blocks + int(self.rules.paging.null_block)
+        started = self.plan.needed(rank.stage, longest, rank.block_bytes)
+        return max(sequences * self.context_blocks * rank.block_bytes, started)
 
 
 def hold(setting: Setting, release: ReleaseRules) -> Held:
@@ -160,7 +163,7 @@ def hold(setting: Setting, release: ReleaseRules) -> Held:
     return Held(
         fewest, ranks, plan, batch, flight, rules, release, loaded, setting.memory,
         limit_blocks if context == limit else plan.blocks(context, flight),
-        limit_blocks, limit, low, high, refusals, slots_note(setting),
+        limit_blocks, plan.printed(limit_blocks, limit, flight), limit, low, high, refusals, slots_note(setting),
     )  # fmt: skip
 
 
@@ -257,6 +260,8 @@ def _weight_share(setting: Setting, rules: Rules) -> float:
     spread, number = rules.constants.weight_spread, setting.weights
     if number.name in rules.constants.without_buffers:
         return spread["padded"]
+    if setting.model.architecture.compressed:
+        return rules.compressed.memory.weight_spread
     if number.element_bits >= _WIDE_BITS:
         return spread["wide"]
     if number.element_bits >= _EIGHT_BITS:

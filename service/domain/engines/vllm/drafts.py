@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from service.domain.architecture import CacheLayers
+from service.domain.cache.base import CacheKind
 from service.domain.cache.recurrent import RecurrentCache
 from service.domain.engines.prediction import predicted_layers
 from service.domain.engines.versions import Release, parse
@@ -62,6 +64,9 @@ def drafted_caches(setting: Setting) -> tuple[CacheLayers, ...]:
     architecture = setting.model.architecture
     last = architecture.layers
     layers = tuple(range(last, last + count))
+    if architecture.compressed:
+        # Prediction layers of compressed attention attend within the window alone.
+        return tuple(replace(o, layers=layers) for o in architecture.caches if o.spec.kind is CacheKind.SLIDING)
     return tuple(
         CacheLayers(owners.spec, layers, owners.query_heads)
         for owners in architecture.caches

@@ -101,7 +101,7 @@ def interval(held: Held, replicas: int) -> dict[str, Any]:
     ends = [0, 0] if given and held.rank.over_bytes else [low // held.context_blocks, high // held.context_blocks]
     return {
         "kv_cache_bytes": sizes,
-        "max_concurrency": [low / held.limit_blocks, high / held.limit_blocks],
+        "max_concurrency": [low / held.printed_blocks, high / held.printed_blocks],
         "max_sequences": [end * replicas for end in ends],
         "basis": _basis(held),
     }
@@ -152,11 +152,18 @@ def derivation(held: Held, setting: Setting, weights_note: str) -> list[str]:
         lines.append(f"rank {rank.first} of a replica, on pipeline stage {rank.stage}, fills first")
     lines += [*_pool_lines(held, weights_note), *_group_lines(held)]
     lines.append(
-        f"{held.blocks:,} blocks / {held.limit_blocks:,} of a request of {held.limit_tokens:,} tokens"
-        f" = {held.concurrency:.2f} at once"
+        f"{held.blocks:,} blocks / {held.printed_blocks:,} of a request of {held.limit_tokens:,} tokens"
+        f" = {held.concurrency:.2f} at once" + _by_bytes(held)
     )
     lines.append(f"floor({held.blocks:,} / {held.context_blocks:,}) = {held.sequences:,} sequences")
     return lines
+
+
+def _by_bytes(held: Held) -> str:
+    """What the engine divides by where that is not how many blocks a request holds."""
+    if held.printed_blocks == held.limit_blocks:
+        return ""
+    return f", printed by the bytes that each of its {held.limit_blocks:,} blocks fills of a whole one"
 
 
 def _pool_lines(held: Held, weights_note: str) -> list[str]:

@@ -11,7 +11,7 @@ from service.domain.errors import Fault, NotSupported
 from service.domain.units import ceil_div
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 _LATENT_BLOCK = 128
 """Tokens that the block of a latent cache beside recurrent state is a multiple of."""
@@ -87,6 +87,18 @@ class Plan:
             total += count * group.blocks(length, flight)
         return total
 
+    def printed(self, blocks: int, length: int, flight: Flight) -> int:  # noqa: ARG002  # what packed groups override
+        """Blocks of a request of that many tokens, which holds `blocks`, as the engine divides by them."""
+        return blocks
+
+    def checked(self, stage: int, blocks: int, pool_bytes: int) -> int:  # noqa: ARG002  # what packed groups override
+        """Of the blocks of a stage's pool, those that count when the engine asks whether the longest request fits."""
+        return blocks
+
+    def needed(self, stage: int, blocks: int, block_bytes: int) -> int:  # noqa: ARG002  # what packed groups override
+        """Bytes of a stage's pool from which on so many blocks count there."""
+        return blocks * block_bytes
+
     def longest(self, blocks: int, flight: Flight) -> int | None:
         """The longest request that so many blocks hold; None where a longer one takes no more."""
         settled = max((g.settled(flight) for g, _ in self.alike), default=1)
@@ -112,9 +124,13 @@ class Plan:
         return low
 
 
+def alike(groups: Iterable[Group]) -> tuple[tuple[Group, int], ...]:
+    """Groups with how many there are of each, however many layers they have."""
+    return tuple(Counter(group._replace(layers=0) for group in groups).items())
+
+
 def _planned(groups: list[Group], stage_bytes: tuple[int, ...], block_tokens: int, padding: int) -> Plan:
-    alike = Counter(group._replace(layers=0) for group in groups)
-    return Plan(tuple(groups), stage_bytes, block_tokens, padding, tuple(alike.items()))
+    return Plan(tuple(groups), stage_bytes, block_tokens, padding, alike(groups))
 
 
 def plan(kinds: Sequence[PagedLayers], stages: Sequence[range], block_tokens: int, ratio: float | None) -> Plan:

@@ -10,6 +10,7 @@ from service.domain.engines.vllm import explain
 from service.domain.engines.vllm.adapter_rules import DEFAULT_RANK
 from service.domain.engines.vllm.batch import batch_of
 from service.domain.engines.vllm.capacity import hold
+from service.domain.engines.vllm.compressed_checks import compressed_warnings
 from service.domain.engines.vllm.idle import idle_warnings
 from service.domain.engines.vllm.levers import levers
 from service.domain.engines.vllm.offloading import offload_warnings
@@ -135,7 +136,10 @@ class VllmHolding(Holding):
         """What is taken for granted of the engine, and its arithmetic."""
         self.question.assumptions += explain.assumptions(self.held, self.setting)
         self.question.warnings += [*explain.warnings(self.held), *offload_warnings(self.held, self.setting)]
-        self.question.warnings += idle_warnings(self.setting, self.question.echo.asked)
+        asked = self.question.echo.asked
+        self.question.warnings += idle_warnings(self.setting, asked)
+        kv_dtype, rules = asked.get("kv_dtype"), self.held.rules.compressed
+        self.question.warnings += compressed_warnings(self.setting, self.release.name, rules, kv_dtype)
         return explain.derivation(self.held, self.setting, self._weights_note())
 
     def _weights_note(self) -> str:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from service.domain.architecture import ModuleKind, Place, Shard
 from service.domain.engines.prediction import drafted_bytes
+from service.domain.engines.vllm import compressed_memory
 from service.domain.engines.vllm.media import idle_towers, stands_whole
 from service.domain.engines.vllm.offloading import hosted_bytes
+from service.domain.engines.vllm.rules import Padding
 from service.domain.engines.vllm.shapes import TOWERS, rotary_elements
 from service.domain.parallel import stage_layers
 from service.domain.units import ceil_div, up, whole
@@ -16,7 +18,7 @@ from service.domain.weights import rank_weights
 
 if TYPE_CHECKING:
     from service.domain.architecture import Architecture, Module
-    from service.domain.engines.vllm.rules import Padding, Rules
+    from service.domain.engines.vllm.rules import Rules
     from service.domain.engines.vllm.setting import Device, Setting
     from service.domain.parallel import Layout
     from service.domain.precision import WeightFormat
@@ -40,18 +42,38 @@ def loaded(setting: Setting, rules: Rules, draft: int) -> Loaded:
     architecture, layout, number = setting.model.architecture, setting.layout, setting.weights
     constants = rules.constants
     rotary = constants.rotary_element_bytes * rotary_elements(architecture, constants.picture_rotary_stretch)
+    wider: tuple[int, ...] = (0,) * layout.pipeline
+    if architecture.compressed:
+        facts = rules.compressed.memory
+        rotary = compressed_memory.rotary_bytes(architecture, facts)
+        wider = compressed_memory.wider_bytes(setting, facts)
     held, layers = rank_weights(architecture, number, layout), stage_layers(architecture.layers, layout.pipeline)
     left_out, hosted = _towers(setting, rules), hosted_bytes(setting, rules)
     sizes, padded = [], []
     for stage, weights in enumerate(held):
         last = stage == len(held) - 1
         extra = _vocabulary(setting, rules, first=stage == 0, last=last)
-        extra += _expert_padding(setting, rules, layers[stage])
-        drafted = drafted_bytes(architecture, number, layout.tensor) if last and draft else 0
+        extra += _expert_padding(setting, rules, layers[stage]) + wider[stage]
+        drafted = _drafted(setting) if last and draft else 0
         spread = _spread_experts(weights.expert_bytes, architecture, layout)
         padded.append(extra)
         sizes.append(weights.bytes - spread - left_out[stage] - hosted[stage] + extra + rotary + drafted)
     return Loaded(tuple(sizes), rotary, tuple(padded), hosted)
+
+
+def _drafted(setting: Setting) -> int:
+    """Bytes of a drafter's layers on a rank."""
+    if setting.model.architecture.compressed:
+        return compressed_memory.drafted_bytes(setting)
+    return drafted_bytes(setting.model.architecture, setting.weights, setting.layout.tensor)
+
+
+def _padding_of(setting: Setting, rules: Rules, number: WeightFormat, *, gated: bool) -> Padding | None:
+    """The padding of a format on the device; that of the kernels of one family of models where it has its own."""
+    if not setting.model.architecture.compressed:
+        return _padding(rules, number, setting.device, gated=gated)
+    facts = rules.compressed.memory
+    return Padding(number.name, 0.0, facts.expert_rows, facts.expert_columns, 1.0)
 
 
 def _padding(rules: Rules, number: WeightFormat, device: Device, *, gated: bool) -> Padding | None:
@@ -107,7 +129,7 @@ def _expert_padding(setting: Setting, rules: Rules, layers: range) -> int:
     gated = len({m.name for m in experts if m.shard is Shard.ROWS}) > 1
     for module in experts:
         number = setting.weights.of(module)
-        padding = _padding(rules, number, setting.device, gated=gated)
+        padding = _padding_of(setting, rules, number, gated=gated)
         if padding is None:
             continue
         rows, columns, count = _expert_shape(module, setting.layout)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from service.domain.cache.base import CacheKind
+from service.domain.engines.vllm.compressed import packed
 from service.domain.engines.vllm.drafts import drafted_caches, drafted_layers
 from service.domain.engines.vllm.groups import Flight, Plan, plan
 from service.domain.engines.vllm.loading import Loaded, loaded
@@ -35,20 +36,28 @@ def plan_of(setting: Setting, rules: Rules) -> Plan:
 
 
 def _planned(setting: Setting, rules: Rules) -> Plan:
-    architecture, layout = setting.model.architecture, setting.layout
+    architecture = setting.model.architecture
     caches = (*architecture.caches, *drafted_caches(setting))
-    kinds = paged_layers(caches, setting.cache, layout.tensor, page_rules(setting, rules))
+    stages = _stages(setting)
+    if architecture.compressed:
+        return packed(caches, stages, rules.compressed)
+    kinds = paged_layers(caches, setting.cache, setting.layout.tensor, page_rules(setting, rules))
     if not kinds:
         detail = f"This release keeps states outside its blocks, and {setting.model.name} has nothing else to keep."
         raise NotSupported(Fault("/engine_version", detail))
-    stages = list(stage_layers(architecture.layers, layout.pipeline))
-    stages[-1] = range(stages[-1].start, stages[-1].stop + drafted_layers(setting))
     found = plan(kinds, stages, block_tokens(setting, rules), rules.paging.group_ratio)
     if not all(found.stage_bytes):
         stage = found.stage_bytes.index(0)
-        detail = f"Stage {stage} of {layout.pipeline} has no layer that keeps a cache of its own."
+        detail = f"Stage {stage} of {setting.layout.pipeline} has no layer that keeps a cache of its own."
         raise NotSupported(Fault("/pipeline_parallel", detail))
     return found
+
+
+def _stages(setting: Setting) -> list[range]:
+    """Layers of every pipeline stage; a drafter's stand on the last."""
+    stages = list(stage_layers(setting.model.architecture.layers, setting.layout.pipeline))
+    stages[-1] = range(stages[-1].start, stages[-1].stop + drafted_layers(setting))
+    return stages
 
 
 def page_rules(setting: Setting, rules: Rules) -> PageRules:

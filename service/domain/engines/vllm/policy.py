@@ -11,6 +11,7 @@ from service.domain.engines.dated import Dated, dated, made, newest
 from service.domain.engines.plain import EngineDefaults, LengthRule
 from service.domain.engines.versions import Release, Timeline, parse
 from service.domain.engines.vllm.adapter_rules import AdapterTopic, read_adapters
+from service.domain.engines.vllm.compressed_rules import CompressedTopic, read_compressed
 from service.domain.engines.vllm.connectors import Connectors, connectors
 from service.domain.engines.vllm.drafts import DrafterNames, drafter_names
 from service.domain.engines.vllm.graph_rules import GraphsRule, read_graph
@@ -84,6 +85,7 @@ class Topics:
     compiling: Dated[bool]
     paddings: Dated[Padding]
     adapters: AdapterTopic
+    compressed: CompressedTopic
     cores: Mapping[str, CoreTopics]
 
 
@@ -133,7 +135,7 @@ class VllmEngine:
         """The defaults of the release asked for, by default the newest; its reserve is modelled."""
         release = self.release(asked.get("engine_version"))
         utilization = release.cores[release.engine.core].utilization
-        own = (release.longest, release.typed_states)
+        own = (release.longest, release.typed_states, self.topics.compressed.meant)
         return EngineDefaults(release.name, (), self.memory_basis, utilization, None, *own)
 
     def weight_name(self, asked: str | None, model: Model, gpu: Gpu | None) -> str:
@@ -146,7 +148,10 @@ class VllmEngine:
         return self.constants.weight_types.get(asked, asked)
 
     def cache_name(self, asked: str | None, model: Model, weight_name: str, gpu: Gpu | None) -> str:
-        """The checkpoint's own scheme, else the type computed in."""
+        """The checkpoint's own scheme, else the type computed in; compressed attention has one of its own."""
+        own = self.topics.compressed.own_type
+        if own and model.architecture.compressed:
+            return own
         if model.cache_format:
             return model.cache_format
         return weight_name if asked in plain.PLAIN_TYPES else runnable(model.compute_type, gpu)
@@ -194,6 +199,7 @@ def _topics(facts: Mapping[str, Any]) -> Topics:
         compiling=dated(facts["compiling"], lambda row: bool(row["copies_tables"])),
         paddings=dated(facts["weights"]["padding"], lambda row: made(Padding, row)),
         adapters=read_adapters(facts.get("adapters", {})),
+        compressed=read_compressed(facts.get("compressed")),
         cores={core: _core(facts, core) for core in _CORES},
     )
 
@@ -319,5 +325,6 @@ def _rules(topics: Topics, core: str, release: Release, constants: Constants) ->
         offload=newest(own.offload, release),
         paddings=_paddings(topics.paddings, release),
         adapters=topics.adapters.of(release),
+        compressed=topics.compressed.of(release),
         constants=constants,
     )

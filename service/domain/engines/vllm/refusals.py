@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from service.domain.cache.indexer import IndexerCache
-from service.domain.cache.latent import LatentCache
 from service.domain.engines.plain import PLAIN_TYPES
 from service.domain.engines.prediction import predicted_layers
 from service.domain.engines.vllm.adapters import check_adapters
 from service.domain.engines.vllm.batch import batch_of
+from service.domain.engines.vllm.compressed_checks import check_compressed, check_type
 from service.domain.engines.vllm.drafts import NO_LAYERS, ONE_LAYER, OWN_LAYERS
 from service.domain.engines.vllm.graphs import check_graphs
 from service.domain.engines.vllm.media_checks import check_media
@@ -51,11 +50,14 @@ def core_of(setting: Setting, release: ReleaseRules) -> str:
 
 def check(setting: Setting, release: ReleaseRules, rules: Rules) -> tuple[Refusal, ...]:
     """What the release refuses to start with; raises QuoteError for settings that it has no meaning for."""
+    compressed = setting.model.architecture.compressed
+    if compressed:
+        check_compressed(setting, release.name, rules.compressed)
     _check_backend(setting, rules)
     if setting.asked.moe_backend is not None:
         _check_kernel(setting.asked.moe_backend, rules)
-    _check_block(setting, rules)
-    _check_caches(setting)
+    if not compressed:
+        _check_block(setting, rules)
     _check_groups(setting, rules)
     _check_cache_type(setting, release, rules)
     _check_draft(setting, rules)
@@ -119,13 +121,6 @@ def _check_block(setting: Setting, rules: Rules) -> None:
     raise ValidationError(Fault("/block_tokens", f"{who} takes no blocks of {asked} tokens, only {takes}."))
 
 
-def _check_caches(setting: Setting) -> None:
-    specs = (owners.spec for owners in setting.model.architecture.caches)
-    if any(isinstance(spec, LatentCache | IndexerCache) and spec.tokens_per_row > 1 for spec in specs):
-        detail = f"How vLLM pages the compressed attention of {setting.model.name} is not described yet."
-        raise NotSupported(Fault("/engine", detail, ("none",)))
-
-
 def _check_groups(setting: Setting, rules: Rules) -> None:
     """States and caches of tokens have no form in common, so that they need groups of their own."""
     architecture = setting.model.architecture
@@ -139,6 +134,9 @@ def _check_groups(setting: Setting, rules: Rules) -> None:
 
 def _check_cache_type(setting: Setting, release: ReleaseRules, rules: Rules) -> None:
     name = setting.cache.name
+    if setting.model.architecture.compressed:
+        check_type(setting, rules.compressed)
+        return
     if name in PLAIN_TYPES:
         return
     known = rules.constants.cache_types.get(name)

@@ -69,7 +69,7 @@ def reserve_of(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last
     key = (
         "vllm-reserve", rules, setting.weights, layout.tensor, layout.pipeline, layout.data, layout.expert,
         device.capability, device.link_bytes_per_second, device.unified, device.vendor, batch, stage, last, length,
-        setting.cache.name,
+        setting.cache.name, asked.speculative_method,
         asked.enforce_eager, asked.speculative_tokens, asked.sampler_backend, asked.attention_backend,
         asked.moe_backend, asked_of(asked), asked.max_loras, asked.max_lora_rank,
         asked.graph_mode, asked.graph_sizes, asked.graph_size_limit,
@@ -169,6 +169,9 @@ def _otherwise(setting: Setting, rules: Rules) -> str:
 
 def _pass_shares(setting: Setting, rules: Rules) -> Shares:
     shares, capability = rules.constants.forward_spread, setting.device.capability
+    if setting.model.architecture.compressed:
+        facts = rules.compressed.memory
+        return Shares(facts.less, facts.more)
     if setting.model.architecture.experts[0]:
         return shares["experts"]
     return shares["older" if capability is None or capability < _FLASH_CAPABILITY else rules.core]

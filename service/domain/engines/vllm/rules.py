@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from service.domain.engines.versions import Release
     from service.domain.engines.vllm.adapter_rules import AdapterRules
+    from service.domain.engines.vllm.compressed_rules import Compressed
     from service.domain.engines.vllm.graph_rules import GraphRule, GraphsRule
     from service.domain.engines.vllm.media_rules import MediaRule, TowersRule
 
@@ -343,6 +344,7 @@ class Rules:
     offload: OffloadRule
     paddings: tuple[Padding, ...]
     adapters: AdapterRules
+    compressed: Compressed
     constants: Constants
 
 

@@ -116,6 +116,8 @@ def _elements(module: Module, tensor: int) -> int:
 
 
 def _latent_heads(architecture: Architecture, tensor: int) -> int:
+    if architecture.compressed:
+        return 0
     for owners in architecture.caches:
         if isinstance(owners.spec, LatentCache):
             out = [m for m in architecture.modules if m.kind is ModuleKind.ATTENTION and m.name.startswith("kv_b")]

@@ -78,11 +78,6 @@ def test_latent_attention_is_not_computed_by_a_backend_without_it(quote: Hold) -
         quote(model="deepseek-v3", gpu="h200-sxm-141gb", tensor_parallel=8, attention_backend="FLASH_ATTN")
 
 
-def test_compressed_attention_is_not_quoted(quote: Hold) -> None:
-    with pytest.raises(NotSupported, match="compressed attention"):
-        quote(model="deepseek-v4-flash", gpu="b200-sxm-180gb", tensor_parallel=8)
-
-
 @pytest.mark.parametrize(
     "asked, core",
     [
