@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from service.domain.engines.vllm.activations import second_runner
 from service.domain.engines.vllm.media import is_bare
 from service.domain.engines.vllm.setting import Batch, has_latent
 from service.domain.engines.vllm.shapes import tower_of
@@ -12,9 +13,7 @@ from service.domain.units import GIB
 
 if TYPE_CHECKING:
     from service.domain.engines.vllm.rules import BatchRule, Rules, Tier
-    from service.domain.engines.vllm.setting import Asked, Device, Setting
-
-_ASYNC_BATCHES = 2
+    from service.domain.engines.vllm.setting import Device, Setting
 
 
 def batch_of(setting: Setting, rules: Rules) -> Batch:
@@ -38,7 +37,7 @@ def batch_of(setting: Setting, rules: Rules) -> Batch:
     return Batch(
         tokens,
         sequences,
-        _concurrent(asked, rules, setting.layout.pipeline),
+        _concurrent(setting, rules),
         _profiled(setting, rules, tokens, sequences),
     )
 
@@ -60,13 +59,17 @@ def _prompt_tokens(rule: BatchRule, setting: Setting) -> int:
     return max(limit, rule.least_tokens)
 
 
-def _concurrent(asked: Asked, rules: Rules, pipeline: int) -> int:
-    """Batches whose tokens may be in flight together; one where a release counts no more."""
+def _concurrent(setting: Setting, rules: Rules) -> int:
+    """Batches whose tokens may be in flight together; one where a release counts no more.
+
+    Scheduling ahead adds one, but the first of two model runners does not schedule the stages of a pipeline ahead.
+    """
+    pipeline = setting.layout.pipeline
     if not rules.paging.concurrent_batches:
         return 1
-    if asked.async_scheduling is False:
+    if setting.asked.async_scheduling is False or (pipeline > 1 and not second_runner(setting, rules)):
         return pipeline
-    return pipeline + 1 if pipeline > 1 else _ASYNC_BATCHES
+    return pipeline + 1
 
 
 def _profiled(setting: Setting, rules: Rules, tokens: int, sequences: int) -> int:

@@ -103,6 +103,13 @@ def test_batches_in_flight_follow_scheduling_and_pipeline(
     assert quote(model=MODEL, gpu="h100-sxm-80gb", engine_version=version, **asked).batch.concurrent == batches
 
 
+@pytest.mark.parametrize("version, batches", [("0.27.0", 2), ("0.33.0", 3)])
+def test_the_first_runner_schedules_no_stages_ahead(quote: Hold, version: str, batches: int) -> None:
+    """max_concurrent_batches in config/vllm.py of both: Mixtral has experts, so that 0.27.0 takes the first for it."""
+    asked = {"model": "mixtral-8x7b-v0.1", "gpu": "h100-sxm-80gb", "tensor_parallel": 2, "pipeline_parallel": 2}
+    assert quote(**asked, engine_version=version).batch.concurrent == batches
+
+
 def test_the_older_core_profiles_pictures_for_as_many_sequences_as_it_has_items(quote: Hold) -> None:
     held = quote(model="qwen2.5-vl-7b-instruct", gpu="a100-sxm-80gb", engine_version="0.7.3", context_tokens=32768)
     assert held.batch.profiled == 2
