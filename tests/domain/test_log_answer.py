@@ -1,5 +1,6 @@
 """What a log says beside the quote of the question that it implies."""
 
+import json
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -390,3 +391,20 @@ def test_a_release_that_takes_positions_as_scaled_is_told_which_setting_says_so(
 
     assert found["quote"]["model"]["context_tokens"] == 40_960
     assert any("whatever the factor" in line for line in found["quote"]["assumptions"])
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "'hf_overrides': {'\\ud800': 1}",
+        "'limit_mm_per_prompt': {'image': 1, 'any': ['\\udfff']}",
+        "'kv_transfer_config': {'kv_connector': '\\ud800'}",
+    ],
+)
+def test_what_no_answer_can_repeat_is_not_read(names: Names, setting: str) -> None:
+    log = overridden("{}").replace("'max_model_len'", f"{setting}, 'max_model_len'")
+
+    found = answer(names, log, gpu="h100-sxm-80gb")
+
+    assert (found["warnings"], found["quote"]["fits"]) == ([], True)
+    assert json.dumps(found, ensure_ascii=False).encode()
