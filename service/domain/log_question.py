@@ -232,9 +232,18 @@ def _rescaled(
 
 
 def _evaluated(text: str) -> object:
-    """A printed dictionary of plain values; None where it holds objects of the engine's own."""
+    """A printed dictionary of plain values; None where it holds objects of the engine's own, or what is no text."""
     try:
         value: object = ast.literal_eval(text)
+        return value if _is_text(value) else None
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
-    return value
+
+
+def _is_text(value: object) -> bool:
+    """Whether no half of a surrogate pair stands anywhere in it, which no answer can repeat."""
+    if isinstance(value, str):
+        return not any("\ud800" <= character <= "\udfff" for character in value)
+    if isinstance(value, dict):
+        return all(_is_text(part) for pair in value.items() for part in pair)
+    return not isinstance(value, list | tuple | set) or all(map(_is_text, value))

@@ -63,7 +63,8 @@ SPANS: dict[str, Span] = {
     "kv_cache_bytes": Span(0, _MOST_BYTES),
     "cpu_offload_bytes": Span(0, _MOST_BYTES),
     "graph_sizes": Span(1, MOST_TOKENS),
-    "graph_size_limit": Span(1, MOST_TOKENS),
+    # Every sixteenth size up to it is captured, so that each is a graph of its own.
+    "graph_size_limit": Span(1, 2**17),
     "memory_utilization": Span(0, 1, above_least=True),
     # The floor of 1 keeps every quotient finite.
     "parameters": Span(1, MAX_EXACT_INTEGER),

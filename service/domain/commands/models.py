@@ -22,8 +22,8 @@ HUB_FOLDER = re.compile(r"models--([\w.-]+?)--([\w.-]+)", re.ASCII)
 SHARD = re.compile(r"[-.]\d{5}-of-\d{5}$", re.ASCII)
 # What llama.cpp's own cache puts before the name of a file: the owner and the repository of GGUF files.
 _CACHED = re.compile(r"^[\w.-]+-GGUF_(?=[^_])", re.ASCII | re.IGNORECASE)
-# What stands before the type of files whose types are mixed for each model anew.
-_MIXED = re.compile(r"[-._]UD(?=[-._](?:I|T)?Q\d)", re.ASCII | re.IGNORECASE)
+# What stands before the type of files whose types are mixed for each model anew, or made with an importance matrix.
+_MIXED = re.compile(r"[-._](?:UD|i1)(?=[-._](?:I|T)?Q\d)", re.ASCII | re.IGNORECASE)
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,20}://", re.ASCII)
 _OF_HUB = frozenset({"hf", "huggingface"})
 

@@ -88,7 +88,7 @@ def _files(words: Sequence[Word]) -> tuple[str, ...]:
     """The files of variables that a container, or what runs the engine, is given."""
     pairs = ((word.text.partition("="), after) for word, after in zip(words, (*words[1:], Word("")), strict=True))
     found = (value if equals else after.text for (option, equals, value), after in pairs if option == "--env-file")
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(filter(None, found)))
 
 
 def _of_image(found: Container, engine: str | None) -> Started:

@@ -137,6 +137,8 @@ def document(value: Any) -> dict[str, Any]:  # noqa: ANN401
         return value
     try:
         found = json.loads(str(value))
+        # Half of a surrogate pair, repeated from a key, would make the whole answer unreadable for many.
+        json.dumps(found, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise MisreadError(f"needs a JSON object, not {shown(value)}") from error
     if found is None:

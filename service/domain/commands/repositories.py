@@ -22,7 +22,7 @@ _GGUF = ".gguf"
 _SHOWN = 60
 _MIXED = re.compile(r"(?:^|[-._/:])UD-", re.IGNORECASE)
 _PREFIXES = re.compile(r"^UD-", re.IGNORECASE)
-_MIXED_STEM = re.compile(r"[-._]UD$", re.IGNORECASE)
+_MIXED_STEM = re.compile(r"[-._](?:UD|i1)$", re.IGNORECASE)
 
 
 def file_format(found: Understood, word: str | None) -> tuple[str | None, str | None]:

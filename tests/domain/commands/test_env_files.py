@@ -27,6 +27,7 @@ def said_of_files(command: str, **beside: str) -> list[str]:
         ("uv run --env-file .env -- vllm serve Qwen/Qwen3-8B", [".env"]),
         ("ssh host 'docker run --env-file h.env vllm/vllm-openai:v0.19.0 Qwen/Qwen3-8B'", ["h.env"]),
         (f"docker run -d --env-file db.env postgres; docker run {IMAGE}", []),
+        (f"docker run --env-file= {IMAGE}", []),
         (f"docker run -e VLLM_LOGGING_LEVEL=DEBUG {IMAGE}", []),
     ],
 )

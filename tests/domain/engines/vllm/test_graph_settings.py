@@ -10,7 +10,8 @@ from service.domain.engines.vllm import VllmEngine
 from service.domain.engines.vllm.batch import batch_of
 from service.domain.engines.vllm.graphs import sizes_of
 from service.domain.errors import NotSupported, QuoteError, ValidationError
-from service.domain.spans import GRAPH_MODES
+from service.domain.spans import GRAPH_MODES, SPANS
+from tests.computing import quickly
 from tests.domain.engines.vllm.conftest import GIB, Hold, SettingOf
 
 # Llama-3.1-8B on an RTX 4090 with 0.29.0: 32 layers, 0.1875 MiB a size in pieces and 0.15 whole, 24 for the first.
@@ -121,3 +122,10 @@ def test_fewer_sizes_never_take_more(quote: Hold, chosen: list[int], left_out: i
 def test_a_lower_limit_never_takes_more(quote: Hold, limits: tuple[int, int], mode: str) -> None:
     low, high = (graph_bytes(quote, graph_mode=mode, graph_size_limit=limit) for limit in sorted(limits))
     assert low <= high
+
+
+def test_the_largest_limit_that_a_question_may_ask_is_quoted_quickly(quote: Hold) -> None:
+    """Of every sixteenth size each is counted: without a limit of limits a question could ask for a hundred million."""
+    most = int(SPANS["graph_size_limit"].greatest)
+    found = quickly(lambda: graph_bytes(quote, graph_size_limit=most, max_batched_tokens=2**31))
+    assert found > graph_bytes(quote, graph_size_limit=most // 2, max_batched_tokens=2**31) > 0
