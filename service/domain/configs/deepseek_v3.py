@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.domain.architecture import Architecture
-from service.domain.configs import latent_blocks
+from service.domain.configs import deepseek, latent_blocks
 from service.domain.configs.base import architecture, frame
 from service.domain.configs.fields import Fields
 from service.domain.configs.latent_decoders import caches, latent_decoder, mlps, predicted
@@ -66,6 +66,8 @@ def read(fields: Fields) -> Architecture:
     """Every layer keeps one vector a token; prediction layers stand apart."""
     kind = fields.text("model_type") or "deepseek_v3"
     fields = fields.defaulting(_DEFAULTS[kind])
+    if kind == "deepseek_v2" and deepseek.is_plain(fields):
+        return deepseek.read_plain(fields)
     shape, attention = latent_decoder(fields)
     biased = kind == "deepseek_v2" and fields.flag("mlp_bias", default=False)
     made = [

@@ -8,7 +8,7 @@ from typing import Any
 from service.domain.architecture import Architecture, Module, ModuleKind
 from service.domain.configs.encoder_blocks import Tower, area, depth, patches
 from service.domain.configs.fields import Fields
-from service.domain.configs.wrapping import Tying, compose, encoder, read_text
+from service.domain.configs.wrapping import Tying, compose, divided_width, encoder, read_text
 
 MODEL_TYPES = ("glm4v", "glm4v_moe")
 _VISION: Mapping[str, Any] = {
@@ -46,17 +46,10 @@ def read(fields: Fields) -> Architecture:
     sparse = fields.text("model_type") == "glm4v_moe"
     kind, defaults = ("glm4_moe", _MOE) if sparse else ("glm4", _DENSE)
     if sparse:
-        defaults = {**defaults, "head_dim": _head_width(fields)}
+        defaults = {**defaults, "head_dim": divided_width(fields, 4096, 96)}
     text = read_text(fields, kind, Tying(inner=True), defaults=defaults, renamed=_RENAMED)
     modules, notes = encoder(fields, "vision_config", _encoder)
     return compose(fields, text, modules, *notes)
-
-
-def _head_width(fields: Fields) -> int:
-    """A file that states no width of a head gets what is left of a division that has a remainder here."""
-    inner = fields.inner("text_config") or fields
-    hidden, heads = inner.integer("hidden_size", default=4096), inner.integer("num_attention_heads", default=96)
-    return max(1, hidden // heads)
 
 
 def _encoder(fields: Fields) -> list[Module]:
