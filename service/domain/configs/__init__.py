@@ -64,7 +64,7 @@ _FAMILIES: Mapping[str, tuple[str, ...]] = {
     "glm": ("glm", "glm4", "glm_ocr_text"),
     "glm4_moe": ("glm4_moe", "sarvam_moe"),
     "glm4_moe_lite": ("glm4_moe_lite",),
-    "glm4v": ("glm4v", "glm4v_moe"),
+    "glm4v": ("glm4v", "glm4v_moe", "glm46v"),
     "glm5_next": ("glm5_next", "glm5_next_text"),
     "glm_ocr": ("glm_ocr",),
     "gpt2": ("gpt2",),

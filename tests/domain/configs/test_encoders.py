@@ -144,6 +144,16 @@ def test_a_thinker_that_is_saved_alone_is_read_as_inside_its_omni_model() -> Non
     assert any("talker" in note for note in read_config(whole).assumptions)
 
 
+@pytest.mark.parametrize("model, kind", [("transformers/glm4v", "glm4v"), ("zai-org/GLM-4.5V", "glm4v_moe")])
+def test_glm46v_is_either_of_its_elders_by_its_decoder(model: str, kind: str) -> None:
+    config = named(model)
+    text = {"model_type": f"{kind}_text", **config.get("text_config", {})}
+
+    later, earlier = (read_config({**config, "text_config": text, "model_type": name}) for name in ("glm46v", kind))
+
+    assert (later.modules, later.caches) == (earlier.modules, earlier.caches)
+
+
 def test_an_adapter_without_a_width_is_as_wide_as_its_decoder() -> None:
     config = {name: value for name, value in named(AYA).items() if name != "alignment_intermediate_size"}
     joined, hidden = 4 * 1152, 4096
