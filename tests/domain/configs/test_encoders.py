@@ -10,11 +10,14 @@ from service.domain.cache.base import CacheKind
 from service.domain.cache.full import FullCache
 from service.domain.configs import read_config
 from service.domain.errors import ConfigError
+from service.domain.parallel import ONE_GPU
+from service.domain.weights import stage_shapes
 from tests.domain.configs.published import named
 
 OCR, OCR2, TINY = "deepseek-ai/DeepSeek-OCR", "deepseek-ai/DeepSeek-OCR-2", "deepseek-ai/deepseek-vl2-tiny"
 PHI, MOLMO, LAGUNA = "microsoft/Phi-3.5-vision-instruct", "allenai/Molmo2-8B", "poolside/Laguna-XS.2"
 FLASH, PADDLE, OMNI = "zai-org/GLM-5.3-Flash", "PaddlePaddle/PaddleOCR-VL", "Qwen/Qwen3-Omni-30B-A3B-Instruct"
+MINI, ERNIE = "openbmb/MiniCPM-V-4_5", "baidu/ERNIE-4.5-VL-28B-A3B-PT"
 LIGHT, AYA, HUNYUAN = "deepseek-ai/DeepSeek-V2-Lite", "CohereLabs/aya-vision-8b", "tencent/HunyuanOCR"
 
 
@@ -194,3 +197,64 @@ def test_muse_slides_in_three_layers_of_four_counted_from_the_last() -> None:
     silent = read_config(text)
 
     assert next(g.layers for g in silent.caches if g.spec.kind is CacheKind.FULL) == tuple(range(3, 52, 4))
+
+
+@pytest.mark.parametrize("version, decoder", [(2.6, "qwen2"), (4, "llama"), (4.0, "llama"), ("4.5", "qwen3")])
+def test_a_minicpm_s_version_says_which_decoder_it_has(version: object, decoder: str) -> None:
+    config = {**named(MINI), "version": version}
+    text = {name: value for name, value in config.items() if name not in ("vision_config", "version")}
+
+    seen, alone = read_config(config), read_config({**text, "model_type": decoder})
+
+    assert seen.parameters - alone.parameters == 417_792_240 + 88_907_776
+
+
+@pytest.mark.parametrize("version", [2.5, 2.0, "2.6b", None, True, [4.5]])
+def test_a_minicpm_of_another_version_is_refused(version: object) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_config({**named(MINI), "version": version})
+
+    assert caught.value.faults[0].pointer == "/config/version"
+
+
+def test_a_minicpm_may_drop_its_encoder_s_last_layer() -> None:
+    whole, cut = (read_config({**named(MINI), "drop_vision_last_layer": flag}) for flag in (False, True))
+
+    assert whole.parameters - cut.parameters == 4 * 1152 * 1153 + 2 * 1152 * 4304 + 4304 + 1152 + 4 * 1152
+
+
+def test_ernies_experts_for_pictures_are_held_and_no_word_visits_them() -> None:
+    architecture = read_config(named(ERNIE))
+    seen = [m for m in architecture.modules if m.name.startswith("vision_experts")]
+    (held,) = stage_shapes(architecture, ONE_GPU)
+
+    assert sum(m.parameters for m in seen) == 27 * 64 * 3 * 2560 * 512
+    assert (architecture.experts, architecture.expert_parameters) == ((64, 6), 3 * 2560 * 1536)
+    assert held.expert_elements == 27 * 64 * 3 * 2560 * 1536
+    assert set(seen) <= {part.module for part in held.idle}
+    assert held.read_elements + held.expert_elements + held.idle_elements == architecture.parameters
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("moe_num_experts", [64, 32]),
+        ("moe_num_experts", [64, 64, 64]),
+        ("moe_layer_start_index", [1, 2]),
+        ("moe_layer_end_index", [26, 27]),
+        ("moe_k", 65),
+    ],
+)
+def test_ernies_experts_that_differ_by_kind_of_token_are_refused(name: str, value: object) -> None:
+    with pytest.raises(ConfigError) as caught:
+        read_config({**named(ERNIE), name: value})
+
+    assert caught.value.faults[0].pointer == f"/config/{name}"
+
+
+def test_a_saved_ernie_nests_its_decoder_and_reads_the_same() -> None:
+    flat = named(ERNIE)
+    text = {k: v for k, v in flat.items() if k not in ("vision_config", "model_type", "moe_num_experts")}
+    saved = {"model_type": "ernie4_5_vl_moe", "vision_config": flat["vision_config"], "text_config": text}
+
+    assert read_config(saved).modules == read_config(flat).modules
