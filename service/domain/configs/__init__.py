@@ -31,6 +31,7 @@ _FAMILIES: Mapping[str, tuple[str, ...]] = {
     "arcee": ("arcee",),
     "arctic": ("arctic",),
     "baichuan": ("baichuan",),
+    "bailing_hybrid": ("bailing_hybrid",),
     "bailing_moe_v2": ("bailing_moe_v2",),
     "bamba": ("bamba",),
     "bloom": ("bloom",),
