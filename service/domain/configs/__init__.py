@@ -69,6 +69,7 @@ _FAMILIES: Mapping[str, tuple[str, ...]] = {
     "glm4v": ("glm4v", "glm4v_moe", "glm46v"),
     "glm5_next": ("glm5_next", "glm5_next_text"),
     "glm_ocr": ("glm_ocr",),
+    "got_ocr2": ("got_ocr2", "GOT"),
     "gpt2": ("gpt2",),
     "gpt_bigcode": ("gpt_bigcode",),
     "gpt_neo": ("gpt_neo",),

@@ -258,3 +258,12 @@ def test_a_saved_ernie_nests_its_decoder_and_reads_the_same() -> None:
     saved = {"model_type": "ernie4_5_vl_moe", "vision_config": flat["vision_config"], "text_config": text}
 
     assert read_config(saved).modules == read_config(flat).modules
+
+
+def test_the_first_got_is_the_later_one_without_a_word_on_its_encoder() -> None:
+    later = named("stepfun-ai/GOT-OCR-2.0-hf")
+
+    first = read_config({**later["text_config"], "model_type": "GOT"})
+
+    assert first.parameters == read_config(later).parameters
+    assert any(note.startswith("vision_config: the config is silent") for note in first.assumptions)
