@@ -133,6 +133,7 @@ _FAMILIES: Mapping[str, tuple[str, ...]] = {
     "phi3": ("phi3", "phi4"),
     "phi3_v": ("phi3_v",),
     "phi3small": ("phi3small",),
+    "phi4_multimodal": ("phi4mm", "phi4_multimodal"),
     "phimoe": ("phimoe",),
     "qwen": ("qwen",),
     "qwen2": ("qwen2", "qwen2_5"),

@@ -17,6 +17,7 @@ from tests.domain.configs.published import named
 OCR, OCR2, TINY = "deepseek-ai/DeepSeek-OCR", "deepseek-ai/DeepSeek-OCR-2", "deepseek-ai/deepseek-vl2-tiny"
 PHI, MOLMO, LAGUNA = "microsoft/Phi-3.5-vision-instruct", "allenai/Molmo2-8B", "poolside/Laguna-XS.2"
 FLASH, PADDLE, OMNI = "zai-org/GLM-5.3-Flash", "PaddlePaddle/PaddleOCR-VL", "Qwen/Qwen3-Omni-30B-A3B-Instruct"
+PHI4 = "microsoft/Phi-4-multimodal-instruct"
 MINI, ERNIE = "openbmb/MiniCPM-V-4_5", "baidu/ERNIE-4.5-VL-28B-A3B-PT"
 LIGHT, AYA, HUNYUAN = "deepseek-ai/DeepSeek-V2-Lite", "CohereLabs/aya-vision-8b", "tencent/HunyuanOCR"
 
@@ -267,3 +268,20 @@ def test_the_first_got_is_the_later_one_without_a_word_on_its_encoder() -> None:
 
     assert first.parameters == read_config(later).parameters
     assert any(note.startswith("vision_config: the config is silent") for note in first.assumptions)
+
+
+def test_phi_4_s_published_file_keeps_norms_of_pitches_and_tells_of_its_adapters() -> None:
+    published, saved = (read_config(config) for config in (named(PHI4), named(f"{PHI4} (as the library saves it)")))
+
+    assert published.parameters - saved.parameters == 2 * 80
+    assert any("adapters" in note for note in published.assumptions)
+    assert {m.kind for m in saved.modules} >= {ModuleKind.VISION, ModuleKind.AUDIO}
+
+
+@pytest.mark.parametrize("reduction, pitches, convolutions", [(8, 10, 3), (4, 20, 2), (2, 40, 1)])
+def test_phi_4_s_convolutions_halve_time_and_pitches(reduction: int, pitches: int, convolutions: int) -> None:
+    config = changed(f"{PHI4} (as the library saves it)", "audio_config/time_reduction", reduction)
+    modules = {m.name: m for m in read_config(config).modules}
+
+    assert modules["audio_tower.subsampling.out"].columns == 1024 * pitches
+    assert modules["audio_tower.subsampling.depthwise"].count == convolutions
