@@ -1,4 +1,4 @@
-"""deepseek_vl_v2 (DeepSeek-VL2, DeepSeek-OCR and OCR-2): encoders that go by a name, before a deepseek_v2."""
+"""deepseek_vl_v2 (DeepSeek-VL2, OCR and OCR-2) and unlimited-ocr: encoders that go by a name, before a deepseek_v2."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from service.domain.configs.fields import Fields, shown
 from service.domain.configs.sam import sam
 from service.domain.configs.wrapping import compose, encoder, read_text
 
-MODEL_TYPES = ("deepseek_vl_v2",)
+MODEL_TYPES = ("deepseek_vl_v2", "unlimited-ocr")
 # The name decides; sizes that a file repeats are read by no code.
 _SIGLIP: Mapping[str, Any] = {
     "hidden_size": 1152,
@@ -33,11 +33,14 @@ _WIDTH, _KV_WIDTH, _INNER, _LAYERS = 896, 128, 4864, 24
 _QUESTIONS = 144 + 256
 _PROJECTOR: Mapping[str, Any] = {"input_dim": 1152, "n_embed": 2048, "depth": 2, "mlp_ratio": 1, "downsample_ratio": 2}
 _MOST_DEPTH = 64
+_LET_GO = (
+    "Generated tokens but the last are let go, the prompt is not: a sequence is counted as if all were its prompt."
+)
 
 
 def read(fields: Fields) -> Architecture:
     """Vectors part tiles and rows of them."""
-    text = read_text(fields, "deepseek_v2", renamed={"deepseek_vl_v2": "deepseek_v2"})
+    text = read_text(fields, "deepseek_v2", renamed=dict.fromkeys(MODEL_TYPES, "deepseek_v2"))
     tag = fields.text("tile_tag") or "2D"
     if tag != "2D":
         raise fields.refuse("tile_tag", f"Only tiles in two dimensions, 2D, are known, not {shown(tag)}.")
@@ -47,6 +50,8 @@ def read(fields: Fields) -> Architecture:
         return [*encoded, *_projector(fields, separators)]
 
     modules, notes = encoder(fields, "vision_config", encode)
+    if fields.text("model_type") == "unlimited-ocr":
+        notes = (*notes, _LET_GO)
     return compose(fields, text, modules, *notes)
 
 

@@ -285,3 +285,11 @@ def test_phi_4_s_convolutions_halve_time_and_pitches(reduction: int, pitches: in
 
     assert modules["audio_tower.subsampling.out"].columns == 1024 * pitches
     assert modules["audio_tower.subsampling.depthwise"].count == convolutions
+
+
+def test_an_ocr_model_that_lets_generated_tokens_go_is_counted_by_its_prompt_and_says_so() -> None:
+    unlimited, plain = read_config(named("baidu/Unlimited-OCR")), read_config(named(OCR))
+
+    assert (unlimited.modules, unlimited.caches) == (plain.modules, plain.caches)
+    assert any("let go" in note for note in unlimited.assumptions)
+    assert not plain.assumptions
