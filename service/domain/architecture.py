@@ -230,8 +230,8 @@ class Architecture:
 
     @cached_property
     def expert_parameters(self) -> int:
-        """Parameters of one routed expert of a layer."""
-        experts = [m for m in self.modules if m.kind is _EXPERT]
+        """Parameters of one routed expert of a layer, among those that words visit."""
+        experts = [m for m in self.modules if m.kind is _EXPERT and m.active_per_layer]
         first = experts[0].layers[:1] if experts else ()
         return sum(m.elements for m in experts if m.layers[:1] == first)
 

@@ -32,6 +32,9 @@ _OWN_HOLDERS: Final[Mapping[str, Mapping[ModuleKind, tuple[str, ...]]]] = {
     # Linear attention goes by the name of attention.
     "kimi_linear": {ModuleKind.MIXER: ("self_attn",)},
     "kimi_k3": {ModuleKind.MIXER: ("self_attn",)},
+    "glm5_next": {ModuleKind.MIXER: ("self_attn",)},
+    "glm5_next_text": {ModuleKind.MIXER: ("self_attn",)},
+    "bailing_hybrid": {ModuleKind.MIXER: ("attention", "self_attn")},
     "minimax": {ModuleKind.MIXER: ("self_attn",)},
     # A layer is one part, whatever it does.
     "nemotron_h": dict.fromkeys(_HOLDERS, ("mixer",)),

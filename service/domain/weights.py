@@ -152,8 +152,10 @@ def _shapes(architecture: Architecture, layout: Layout, layers: range, *, first:
         part = Part(module, *_on_rank(module, layout), held)
         if kind in _TABLES:
             tables.append(part)
-        if kind is _EXPERT:
+        if kind is _EXPERT and module.active_per_layer:
             experts.append(part)
+        elif kind is _EXPERT:  # for pictures alone: no step with words reads them
+            idle.append(part)
         elif kind not in _UNREAD or (last and module.place is _BOTH_ENDS):
             read.append(part)
         else:

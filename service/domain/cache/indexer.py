@@ -17,10 +17,14 @@ _SCALE_BYTES, _SCALED_ELEMENTS = 4, 128
 
 @dataclass(frozen=True, slots=True)
 class IndexerCache(CacheSpec):
-    """One key of 8-bit elements with a 32-bit scale for 128 of them, for every `tokens_per_row` tokens."""
+    """One key of 8-bit elements with a 32-bit scale for 128 of them, for every `tokens_per_row` tokens.
+
+    `element_bytes` are those of a family whose keys have no scales.
+    """
 
     key_width: int
     tokens_per_row: int = 1
+    element_bytes: int | None = None
     kv_heads: int = field(default=1, init=False)
     value_width: int = field(default=0, init=False)
 
@@ -37,7 +41,8 @@ class IndexerCache(CacheSpec):
 
     def row_bytes(self, number: CacheFormat) -> Fraction | int:  # noqa: ARG002  # has a format of its own
         """132 B for 128 elements, whatever the rest of the cache is kept in (accounting 2.1)."""
-        size = self.key_width + _SCALE_BYTES * ceil_div(self.key_width, _SCALED_ELEMENTS)
+        scaled = self.key_width + _SCALE_BYTES * ceil_div(self.key_width, _SCALED_ELEMENTS)
+        size = scaled if self.element_bytes is None else self.key_width * self.element_bytes
         return exact_div(size, self.tokens_per_row)
 
     def score_flops(self, query_heads: int) -> int:

@@ -43,7 +43,7 @@ def read(fields: Fields) -> Architecture:
         _experts(fields),
         sparse=tuple(range(first, shape.layers)),
         windows=layer_windows(fields, shape.layers, lambda index: (index + 1) % every != 0),
-        extra=(_gate(shape),),
+        extra=(wide_gate(shape),),
     )
 
 
@@ -54,6 +54,7 @@ def _experts(fields: Fields) -> moe.Experts:
     return moe.Experts(count=count, active=active, width=width, shared=shared, router_bias=True)
 
 
-def _gate(shape: Decoder) -> Module:
+def wide_gate(shape: Decoder) -> Module:
+    """What gates each element of attention."""
     width, query = shape.heads.query * shape.heads.key_width, shape.heads.query
     return blocks.matrix("gate", ModuleKind.ATTENTION, width, shape.hidden, shape.all_layers, Shard.ROWS, query)

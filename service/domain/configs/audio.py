@@ -10,6 +10,7 @@ from service.domain.configs.encoder_blocks import Tower, depth
 from service.domain.configs.fields import Fields
 
 _KERNEL = 3
+_HALVINGS = 3
 _WHISPER: Mapping[str, Any] = {
     "num_mel_bins": 128,
     "d_model": 1280,
@@ -50,4 +51,23 @@ def published(fields: Fields) -> Tower:
     fields = fields.defaulting(_WHISPER)
     tower = whisper(fields)
     tower.matrix("embed_positions", fields.integer("max_source_positions"), fields.integer("d_model", "hidden_size"))
+    return tower
+
+
+def convolved(fields: Fields) -> Tower:
+    """qwen3_omni_moe: three convolutions that halve sound and pitches each, and a projection of two layers."""
+    fields = fields.defaulting({**_WHISPER, "downsample_hidden_size": 480})
+    width, channels = fields.integer("d_model", "hidden_size"), fields.integer("downsample_hidden_size")
+    layers, pitches = depth(fields, "encoder_layers", "num_hidden_layers"), fields.integer("num_mel_bins")
+    tower = Tower(ModuleKind.AUDIO, "audio_tower")
+    tower.linear("conv2d1", channels, _KERNEL * _KERNEL)
+    tower.linear("conv2d", channels, channels * _KERNEL * _KERNEL, _HALVINGS - 1)
+    for _ in range(_HALVINGS):
+        pitches = (pitches + 1) // 2
+    tower.linear("conv_out", width, channels * pitches, bias=False)
+    tower.attention(width, layers)
+    tower.mlp(width, fields.integer("encoder_ffn_dim", "intermediate_size"), layers)
+    tower.norm("layer_norms", width, 2 * layers + 1)
+    tower.linear("proj1", width, width)
+    tower.linear("proj2", fields.integer("output_dim"), width)
     return tower

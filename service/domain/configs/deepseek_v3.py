@@ -1,4 +1,4 @@
-"""deepseek_v2, deepseek_v3, kimi_k2 and mistral4: latent attention, first layers dense and the others with experts."""
+"""deepseek_v2, deepseek_v3, kimi_k2, mistral4 and sarvam_mla: latent attention, experts behind the first layers."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.domain.architecture import Architecture
-from service.domain.configs import latent_blocks
+from service.domain.configs import deepseek, latent_blocks
 from service.domain.configs.base import architecture, frame
 from service.domain.configs.fields import Fields
 from service.domain.configs.latent_decoders import caches, latent_decoder, mlps, predicted
 
-MODEL_TYPES = ("deepseek_v2", "deepseek_v3", "kimi_k2", "mistral4")
+MODEL_TYPES = ("deepseek_v2", "deepseek_v3", "kimi_k2", "mistral4", "sarvam_mla")
 
 _V2: Mapping[str, Any] = {
     "vocab_size": 102400,
@@ -59,13 +59,28 @@ _MISTRAL: Mapping[str, Any] = {
     "qk_nope_head_dim": 64,
     "max_position_embeddings": 1048576,
 }
-_DEFAULTS = {"deepseek_v2": _V2, "deepseek_v3": _V3, "kimi_k2": _V3, "mistral4": _MISTRAL}
+_SARVAM: Mapping[str, Any] = {
+    **_V2,
+    "vocab_size": 262144,
+    "intermediate_size": 16384,
+    "moe_intermediate_size": 2048,
+    "num_attention_heads": 64,
+    "n_shared_experts": 1,
+    "n_routed_experts": 128,
+    "num_experts_per_tok": 8,
+    "first_k_dense_replace": 1,
+    "q_lora_rank": None,
+    "max_position_embeddings": 4096,
+}
+_DEFAULTS = {"deepseek_v2": _V2, "deepseek_v3": _V3, "kimi_k2": _V3, "mistral4": _MISTRAL, "sarvam_mla": _SARVAM}
 
 
 def read(fields: Fields) -> Architecture:
     """Every layer keeps one vector a token; prediction layers stand apart."""
     kind = fields.text("model_type") or "deepseek_v3"
     fields = fields.defaulting(_DEFAULTS[kind])
+    if kind == "deepseek_v2" and deepseek.is_plain(fields):
+        return deepseek.read_plain(fields)
     shape, attention = latent_decoder(fields)
     biased = kind == "deepseek_v2" and fields.flag("mlp_bias", default=False)
     made = [

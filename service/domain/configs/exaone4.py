@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.domain.architecture import Architecture
-from service.domain.configs import dense
+from service.domain.configs import blocks, dense, moe
 from service.domain.configs.base import FULL, decoder, layer_windows
 from service.domain.configs.fields import Fields
 
@@ -25,10 +25,13 @@ DEFAULTS: Mapping[str, Any] = {
 
 
 def read(fields: Fields) -> Architecture:
-    """A null window (1.2B) makes every layer full."""
+    """A null window (1.2B) makes every layer full; 4.5 has a prediction layer."""
     fields = fields.defaulting(DEFAULTS)
-    shape = decoder(fields)
-    return dense.read(fields, dense.Layer(head_norms=True), shape=shape, windows=windows(fields, shape.layers))
+    shape, layer = decoder(fields), dense.Layer(head_norms=True)
+    behind = moe.predicted_layers(fields, shape)
+    mlp = blocks.gated_mlp(shape.hidden, fields.integer("intermediate_size"), behind)
+    extra = moe.prediction(shape, layer, mlp, behind) if behind else ()
+    return dense.read(fields, layer, shape=shape, windows=windows(fields, shape.layers), extra=extra)
 
 
 def windows(fields: Fields, count: int) -> tuple[int | None, ...]:

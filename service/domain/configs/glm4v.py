@@ -1,4 +1,4 @@
-"""glm4v and glm4v_moe (GLM 4.1V, 4.5V): their encoder before a glm4 or a glm4_moe."""
+"""glm4v, glm4v_moe and glm46v (GLM 4.1V to 4.6V): their encoder before a glm4 or a glm4_moe."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 from service.domain.architecture import Architecture, Module, ModuleKind
 from service.domain.configs.encoder_blocks import Tower, area, depth, patches
 from service.domain.configs.fields import Fields
-from service.domain.configs.wrapping import Tying, compose, encoder, read_text
+from service.domain.configs.wrapping import Tying, compose, divided_width, encoder, read_text
 
-MODEL_TYPES = ("glm4v", "glm4v_moe")
+MODEL_TYPES = ("glm4v", "glm4v_moe", "glm46v")
 _VISION: Mapping[str, Any] = {
     "depth": 24,
     "hidden_size": 1536,
@@ -42,21 +42,16 @@ _RENAMED = {"glm4v_text": "glm4", "glm4v_moe_text": "glm4_moe"}
 
 
 def read(fields: Fields) -> Architecture:
-    """The decoder has biases on query, key and value unless the file says otherwise."""
-    sparse = fields.text("model_type") == "glm4v_moe"
+    """The decoder has biases on query, key and value unless the file says otherwise; glm46v's says which it is."""
+    kind, inner = fields.text("model_type"), fields.inner("text_config")
+    later = kind == "glm46v"
+    sparse = kind == "glm4v_moe" or (later and inner is not None and inner.text("model_type") == "glm4v_moe_text")
     kind, defaults = ("glm4_moe", _MOE) if sparse else ("glm4", _DENSE)
     if sparse:
-        defaults = {**defaults, "head_dim": _head_width(fields)}
-    text = read_text(fields, kind, Tying(inner=True), defaults=defaults, renamed=_RENAMED)
+        defaults = {**defaults, "head_dim": divided_width(fields, 4096, 96)}
+    text = read_text(fields, kind, Tying(inner=not later), defaults=defaults, renamed=_RENAMED)
     modules, notes = encoder(fields, "vision_config", _encoder)
     return compose(fields, text, modules, *notes)
-
-
-def _head_width(fields: Fields) -> int:
-    """A file that states no width of a head gets what is left of a division that has a remainder here."""
-    inner = fields.inner("text_config") or fields
-    hidden, heads = inner.integer("hidden_size", default=4096), inner.integer("num_attention_heads", default=96)
-    return max(1, hidden // heads)
 
 
 def _encoder(fields: Fields) -> list[Module]:

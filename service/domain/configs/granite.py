@@ -1,4 +1,4 @@
-"""granite (3.x, 4.x dense): llama's layer."""
+"""granite (3.x, 4.x dense): llama's layer; hyperclovax, which may norm behind attention and MLP as well."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from service.domain.architecture import Architecture
 from service.domain.configs import llama
 from service.domain.configs.fields import Fields
 
-MODEL_TYPES = ("granite",)
+MODEL_TYPES = ("granite", "hyperclovax")
 DEFAULTS: Mapping[str, Any] = {
     "vocab_size": 32000,
     "hidden_size": 4096,
@@ -21,5 +21,6 @@ DEFAULTS: Mapping[str, Any] = {
 
 
 def read(fields: Fields) -> Architecture:
-    """Its multipliers change no shape."""
-    return llama.read_standard(fields.defaulting(DEFAULTS))
+    """Multipliers change no shape."""
+    normed = fields.text("model_type") == "hyperclovax" and fields.flag("use_post_norm", default=True)
+    return llama.read_standard(fields.defaulting(DEFAULTS), norms=4 if normed else 2)

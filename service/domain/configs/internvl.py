@@ -1,4 +1,4 @@
-"""internvl and internvl_chat: InternViT, neighbouring patches joined, and a normed two-layer projection."""
+"""internvl, internvl_chat and qianfan_ocr: InternViT, neighbouring patches joined, and a normed projection of two."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from service.domain.configs import vision
 from service.domain.configs.fields import Fields
 from service.domain.configs.wrapping import Tying, compose, encoder, read_text
 
-MODEL_TYPES = ("internvl", "internvl_chat")
+MODEL_TYPES = ("internvl", "internvl_chat", "qianfan_ocr")
 
 
 def read(fields: Fields) -> Architecture:
-    """The published chat files nest their decoder as `llm_config`."""
-    published = fields.text("model_type") == "internvl_chat"
-    text = read_text(fields, "qwen2", None if published else Tying(silent=True))
+    """The published chat files nest their decoder as `llm_config`; qianfan_ocr's encoder has biases like theirs."""
+    kind = fields.text("model_type")
+    published, scanning = kind == "internvl_chat", kind == "qianfan_ocr"
+    text = read_text(fields, "qwen3" if scanning else "qwen2", None if published else Tying(silent=not scanning))
 
     def encode(inner: Fields) -> list[Module]:
-        return _encoder(fields, inner, text.hidden_size, published=published)
+        return _encoder(fields, inner, text.hidden_size, biased=published or scanning)
 
     modules, notes = encoder(fields, "vision_config", encode)
     return compose(fields, text, modules, *notes)
 
 
-def _encoder(fields: Fields, inner: Fields, hidden: int, *, published: bool) -> list[Module]:
-    if published:
+def _encoder(fields: Fields, inner: Fields, hidden: int, *, biased: bool) -> list[Module]:
+    if biased:
         inner = Fields({"qkv_bias": True, **inner.values}, inner.pointer)
     tower = vision.internvl(inner)
     width = vision.width(inner, "internvl_vision")

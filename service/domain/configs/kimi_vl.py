@@ -1,4 +1,4 @@
-"""kimi_k25 and kimi_k3: MoonViT and a patch merger before a kimi_k2 or a kimi_linear."""
+"""kimi_vl, kimi_k25 and kimi_k3: MoonViT and a patch merger before a deepseek_v3, a kimi_k2 or a kimi_linear."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from service.domain.configs.encoder_blocks import Tower, area, depth
 from service.domain.configs.fields import Fields
 from service.domain.configs.wrapping import Tying, compose, encoder, read_text
 
-MODEL_TYPES = ("kimi_k25", "kimi_k3")
+MODEL_TYPES = ("kimi_vl", "kimi_k25", "kimi_k3")
 _VISION: Mapping[str, Any] = {
     "patch_size": 14,
     "init_pos_emb_height": 64,
@@ -31,11 +31,11 @@ _CHANNELS = 3
 
 
 def read(fields: Fields) -> Architecture:
-    """K3's encoder has RMSNorms and no biases."""
-    third = fields.text("model_type") == "kimi_k3"
-    text = read_text(
-        fields, "kimi_linear" if third else "deepseek_v3", Tying(silent=not third), defaults=_K3 if third else {}
-    )
+    """K3's encoder has RMSNorms and no biases; of kimi_vl the decoder's own config says whether its head is tied."""
+    kind = fields.text("model_type")
+    third = kind == "kimi_k3"
+    tying = None if kind == "kimi_vl" else Tying(silent=not third)
+    text = read_text(fields, "kimi_linear" if third else "deepseek_v3", tying, defaults=_K3 if third else {})
 
     def encode(inner: Fields) -> list[Module]:
         return _encoder(inner.defaulting(_THIRD if third else _VISION), text.hidden_size, plain=third)

@@ -128,8 +128,12 @@ def caches(shape: Latent, layers: tuple[int, ...], picked_tokens: int | None = N
 
 
 def index_caches(
-    shape: Indexer, owners: tuple[int, ...], readers: tuple[int, ...] = (), tokens_per_row: int = 1
+    shape: Indexer,
+    owners: tuple[int, ...],
+    readers: tuple[int, ...] = (),
+    tokens_per_row: int = 1,
+    element_bytes: int | None = None,
 ) -> tuple[CacheLayers, ...]:
     """The keys of the layers that own an indexer; `readers` use what an earlier layer picked and own none."""
-    spec = IndexerCache(shape.width, tokens_per_row)
+    spec = IndexerCache(shape.width, tokens_per_row, element_bytes)
     return (CacheLayers(spec, owners, shape.heads, readers),) if owners else ()

@@ -45,7 +45,7 @@ def experts(fields: Fields, width_names: tuple[str, ...] = ("moe_intermediate_si
     if active > count:
         raise fields.refuse("num_experts_per_tok", f"A token cannot visit {active} of {count} experts.")
     width = fields.integer(*width_names)
-    shared = fields.integer("n_shared_experts", default=0, least=0, most=MAX_EXPERTS)
+    shared = fields.integer("n_shared_experts", "num_shared_experts", default=0, least=0, most=MAX_EXPERTS)
     return moe.Experts(count=count, active=active, width=width, shared=shared * width)
 
 

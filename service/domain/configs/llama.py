@@ -25,8 +25,8 @@ def read(fields: Fields) -> Architecture:
     return read_standard(fields.defaulting(DEFAULTS))
 
 
-def read_standard(fields: Fields) -> Architecture:
-    """Read a decoder of this shape whose sizes the file must state."""
+def read_standard(fields: Fields, norms: int = 2) -> Architecture:
+    """Read a decoder of this shape whose sizes the file must state; some norm a layer more often."""
     biased = fields.flag("attention_bias", default=False)
-    layer = dense.Layer(qkv_bias=biased, out_bias=biased, mlp_bias=fields.flag("mlp_bias", default=False))
-    return dense.read(fields, layer)
+    mlp_biased = fields.flag("mlp_bias", default=False)
+    return dense.read(fields, dense.Layer(qkv_bias=biased, out_bias=biased, mlp_bias=mlp_biased, norms=norms))

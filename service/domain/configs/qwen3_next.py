@@ -69,7 +69,7 @@ def read(fields: Fields) -> Architecture:
         *parts.mlps(fields, shape, shape.all_layers),
         *parts.predicted(fields, shape),
     ]
-    return architecture(fields, shape, made, mixed_caches(shape, attending, mixer.cache(_state_bytes(fields)), mixing))
+    return architecture(fields, shape, made, mixed_caches(shape, attending, mixer.cache(state_bytes(fields)), mixing))
 
 
 def gated_delta(fields: Fields) -> GatedDelta:
@@ -98,7 +98,7 @@ def _kinds(fields: Fields, shape: Decoder) -> tuple[tuple[int, ...], tuple[int, 
     return split(shape.all_layers, lambda layer: (layer + 1) % every == 0)
 
 
-def _state_bytes(fields: Fields) -> int:
+def state_bytes(fields: Fields) -> int:
     """qwen3_5 keeps its state in the type it names (32 bits unless it says so), qwen3_next in the model's."""
     if "mamba_ssm_dtype" not in fields.defaults:
         return FOUR_BYTES // 2

@@ -49,10 +49,15 @@ def _experts(fields: Fields) -> moe.Experts:
     )
 
 
+def predicted_layers(fields: Fields, shape: Decoder) -> tuple[int, ...]:
+    """The indices of prediction layers, behind the model's own."""
+    count = fields.integer(*_PREDICTION_LAYERS, default=0, least=0, most=moe.MAX_PREDICTED)
+    return tuple(range(shape.layers, shape.layers + count))
+
+
 def predicted(fields: Fields, shape: Decoder) -> list[Module]:
     """Prediction layers: attention, an MLP or experts, and their fusion; table and head are the model's."""
-    count = fields.integer(*_PREDICTION_LAYERS, default=0, least=0, most=moe.MAX_PREDICTED)
-    layers = tuple(range(shape.layers, shape.layers + count))
+    layers = predicted_layers(fields, shape)
     if not layers:
         return []
     if fields.get("num_experts"):

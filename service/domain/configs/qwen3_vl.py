@@ -1,4 +1,4 @@
-"""qwen3_vl, qwen3_vl_moe, qwen3_5 and qwen3_5_moe: one encoder before a qwen3, a qwen3_moe or their successors."""
+"""qwen3_vl, qwen3_vl_moe, qwen3_5, qwen3_5_moe and qwen4_exp: one encoder before a qwen3 or one of its successors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from service.domain.configs import qwen_vision
 from service.domain.configs.fields import Fields
 from service.domain.configs.wrapping import Tying, compose, encoder, read_text
 
-MODEL_TYPES = ("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe")
+MODEL_TYPES = ("qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe", "qwen4_exp")
 _DENSE: Mapping[str, Any] = {
     "vocab_size": 151936,
     "hidden_size": 4096,
@@ -34,7 +34,13 @@ _MOE: Mapping[str, Any] = {
     "num_experts": 60,
 }
 _DEFAULTS = {"qwen3_vl": _DENSE, "qwen3_vl_moe": _MOE}
-_TEXT = {"qwen3_vl": "qwen3", "qwen3_vl_moe": "qwen3_moe", "qwen3_5": "qwen3_5_text", "qwen3_5_moe": "qwen3_5_moe_text"}
+_TEXT = {
+    "qwen3_vl": "qwen3",
+    "qwen3_vl_moe": "qwen3_moe",
+    "qwen3_5": "qwen3_5_text",
+    "qwen3_5_moe": "qwen3_5_moe_text",
+    "qwen4_exp": "qwen4_exp_text",
+}
 _RENAMED = {"qwen3_vl_text": "qwen3", "qwen3_vl_moe_text": "qwen3_moe"}
 
 

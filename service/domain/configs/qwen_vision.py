@@ -28,6 +28,7 @@ _THIRD: Mapping[str, Any] = {
     "num_position_embeddings": 2304,
 }
 _DEEPSTACK = (8, 16, 24)
+_GROUPED: Mapping[str, Any] = {"num_heads": 16, "num_key_value_heads": 8}
 
 
 def second(fields: Fields) -> list[Module]:
@@ -41,13 +42,14 @@ def second(fields: Fields) -> list[Module]:
     return _merged(fields, tower, width, fields.integer("hidden_size"), norm_bias=True)
 
 
-def half(fields: Fields) -> list[Module]:
-    """qwen2_5_vl and its omni kin: RMSNorms and gated MLPs with biases."""
-    fields = fields.defaulting(_HALF)
+def half(fields: Fields, *, grouped: bool = False) -> list[Module]:
+    """qwen2_5_vl and its omni kin: RMSNorms and gated MLPs with biases; exaone4_5 shares keys and values of heads."""
+    fields = fields.defaulting({**_HALF, **_GROUPED} if grouped else _HALF)
     width, layers = fields.integer("hidden_size"), depth(fields, "depth", "num_hidden_layers")
     tower = _tower(fields, width, bias=False)
     tower.norm("layer_norms", width, 2 * layers, bias=False)
-    tower.attention(width, layers)
+    tower.linear("attention.qkv", width + 2 * _kv_width(fields, width) if grouped else 3 * width, width, layers)
+    tower.linear("attention.out", width, width, layers)
     tower.gated_mlp(width, fields.integer("intermediate_size"), layers)
     return _merged(fields, tower, width, fields.integer("out_hidden_size"), norm_bias=False)
 
@@ -73,6 +75,14 @@ def third(fields: Fields, *, deepstack: bool) -> list[Module]:
         more.linear("fc2", out, joined, len(stacked))
         made += more.modules
     return made
+
+
+def _kv_width(fields: Fields, width: int) -> int:
+    """Of all heads' keys, in an encoder whose heads share them."""
+    heads = fields.integer("num_heads")
+    if width % heads:
+        raise fields.refuse("num_heads", f"{width} does not divide into {heads} heads.")
+    return fields.integer("num_key_value_heads", most=heads) * (width // heads)
 
 
 def _tower(fields: Fields, width: int, *, bias: bool) -> Tower:

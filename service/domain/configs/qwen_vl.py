@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from service.domain.architecture import Architecture
@@ -38,7 +38,7 @@ def read(fields: Fields) -> Architecture:
     """Older files state the decoder's sizes beside the vision config."""
     kind = fields.text("model_type") or "qwen2_vl"
     if kind == "qwen2_5_omni":
-        return _omni(fields)
+        return read_omni(fields, _thinker)
     if kind == "qwen2_5_omni_thinker":
         return _thinker(fields)
     text = read_text(fields, "qwen2", Tying(inner=True), defaults=_TEXT, renamed=_RENAMED)
@@ -47,13 +47,13 @@ def read(fields: Fields) -> Architecture:
     return compose(fields, text, modules, *notes)
 
 
-def _omni(fields: Fields) -> Architecture:
-    """The thinker answers and is what engines serve."""
+def read_omni(fields: Fields, read_thinker: Callable[[Fields], Architecture]) -> Architecture:
+    """Read a model that hears, sees and speaks: its thinker answers and is what engines serve."""
     inner = fields.inner("thinker_config")
     if inner is None:
         raise fields.refuse("thinker_config", "The config has no thinker_config.")
     outer = {k: v for k, v in fields.values.items() if k in {"quantization_config", "torch_dtype", "dtype"}}
-    thinker = _thinker(Fields({**outer, **inner.values}, inner.pointer))
+    thinker = read_thinker(Fields({**outer, **inner.values}, inner.pointer))
     return compose(fields, thinker, (), _SPEECH)
 
 

@@ -148,7 +148,8 @@ class GatedDelta:
 class KimiDelta:
     """Heads and their width, the kernel of each convolution; `full_gate` where the output gate has its full rank.
 
-    `decay_size` is the length of the decay vector as the checkpoint has it.
+    `decay_size` is the length of the decay vector as the checkpoint has it, `full_decay` whether what decays has its
+    full rank too.
     """
 
     heads: int
@@ -156,31 +157,33 @@ class KimiDelta:
     kernel: int
     decay_size: int
     full_gate: bool = False
+    full_decay: bool = False
 
     def modules(self, hidden: int, layers: tuple[int, ...]) -> list[Module]:
-        """Queries, keys and values alike, a decay through a narrow pair, an output gate, a step for each head."""
+        """Queries, keys and values alike, what decays, an output gate, a step for each head."""
         if not layers:
             return []
         heads, inner = self.heads, self.heads * self.width
         return [
             matrix("qkv_proj", _MIXER, 3 * inner, hidden, layers, _ROWS, heads),
             matrix("conv1d", _MIXER, 3 * inner, self.kernel, layers, _ROWS, heads),
-            matrix("f_a_proj", _MIXER, self.width, hidden, layers, _WHOLE),
-            matrix("f_b_proj", _MIXER, inner, self.width, layers, _ROWS, heads),
+            *self._ranked("f", hidden, layers, full=self.full_decay),
             matrix("dt_bias", _BIAS, inner, 1, layers, _ROWS, heads),
             vector("A_log", self.decay_size, layers, _BIAS),
             matrix("b_proj", _MIXER, heads, hidden, layers, _ROWS, heads),
-            *self._gate(hidden, inner, layers),
+            *self._ranked("g", hidden, layers, full=self.full_gate),
             vector("mixer_norm", self.width, layers),
             matrix("o_proj", _MIXER, hidden, inner, layers, _COLUMNS, heads),
         ]
 
-    def _gate(self, hidden: int, inner: int, layers: tuple[int, ...]) -> list[Module]:
-        if self.full_gate:
-            return [matrix("g_proj", _MIXER, inner, hidden, layers, _ROWS, self.heads)]
+    def _ranked(self, name: str, hidden: int, layers: tuple[int, ...], *, full: bool) -> list[Module]:
+        """A projection to all heads, whole or through the width of one."""
+        inner = self.heads * self.width
+        if full:
+            return [matrix(f"{name}_proj", _MIXER, inner, hidden, layers, _ROWS, self.heads)]
         return [
-            matrix("g_a_proj", _MIXER, self.width, hidden, layers, _WHOLE),
-            matrix("g_b_proj", _MIXER, inner, self.width, layers, _ROWS, self.heads),
+            matrix(f"{name}_a_proj", _MIXER, self.width, hidden, layers, _WHOLE),
+            matrix(f"{name}_b_proj", _MIXER, inner, self.width, layers, _ROWS, self.heads),
         ]
 
     def cache(self) -> RecurrentCache:

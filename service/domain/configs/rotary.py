@@ -18,7 +18,8 @@ _FROM_ORIGINAL = frozenset({"yarn", "deepseek_yarn"})
 # Families whose uploads all state sections for pictures, though some copies of their configs leave them out.
 PICTURED = frozenset(
     {"qwen2_vl", "qwen2_5_vl", "qwen2_5_omni", "qwen2_5_omni_thinker", "qwen3_vl", "qwen3_vl_moe"}
-    | {"qwen3_5", "qwen3_5_moe", "qwen3_5_text", "qwen3_5_moe_text"}
+    | {"qwen3_5", "qwen3_5_moe", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_omni_moe", "qwen3_omni_moe_thinker"}
+    | {"glm_ocr", "paddleocr_vl", "qwen4_exp", "qwen4_exp_text"}
 )
 _TWO_SETS = frozenset({"longrope", "su"})
 # What the config classes of these families put where the file is silent (transformers 5.24, Phi3Config and its likes).

@@ -64,10 +64,11 @@ def _sliding_heads(fields: Fields, full: Heads) -> Heads:
 
 
 def _attention(fields: Fields, shape: Decoder, layers: tuple[int, ...]) -> list[Module]:
-    return [*dense.attention(shape, _LAYER, layers), _gate(fields, shape, layers)]
+    return [*dense.attention(shape, _LAYER, layers), head_gate(fields, shape, layers)]
 
 
-def _gate(fields: Fields, shape: Decoder, layers: tuple[int, ...]) -> Module:
+def head_gate(fields: Fields, shape: Decoder, layers: tuple[int, ...]) -> Module:
+    """What gates attention: a value for each head, or for each element of it (`gating`)."""
     query, gates = shape.heads.query, shape.heads.query
     if fields.get("gating") not in (None, True, "per-head"):
         gates *= shape.heads.key_width
@@ -93,4 +94,4 @@ def _predicted(fields: Fields, shape: Decoder) -> tuple[Module, ...]:
         return ()
     mlp = blocks.gated_mlp(shape.hidden, fields.integer("intermediate_size"), behind)
     head = blocks.matrix("lm_head", ModuleKind.HEAD, shape.vocabulary, shape.hidden, behind, Shard.ROWS)
-    return moe.prediction(shape, _LAYER, [*mlp, _gate(fields, shape, behind), head], behind)
+    return moe.prediction(shape, _LAYER, [*mlp, head_gate(fields, shape, behind), head], behind)

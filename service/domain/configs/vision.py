@@ -38,15 +38,16 @@ _INTERNVL: Mapping[str, Any] = {
 }
 
 
-def clip(fields: Fields) -> Tower:
-    """A class vector, a norm before the layers and one behind them."""
+def clip(fields: Fields, *, normed_behind: bool = True) -> Tower:
+    """A class vector, a norm before the layers and mostly one behind them."""
     fields = fields.defaulting(_CLIP)
     tower, hidden = _plain(fields)
     tower.matrix("patch_embedding", hidden, fields.integer("num_channels") * area(fields, "patch_size"))
     tower.vector("class_embedding", hidden)
     tower.matrix("position_embedding", patches(fields) + 1, hidden)
     tower.norm("pre_layernorm", hidden)
-    tower.norm("post_layernorm", hidden)
+    if normed_behind:
+        tower.norm("post_layernorm", hidden)
     return tower
 
 

@@ -23,12 +23,14 @@ _NOTHING: Mapping[str, Any] = {}
 class Tying:
     """Whether head and table are one where the outer config is silent, and whether the inner one may say so too.
 
-    `never` is for a wrapper whose code ties nothing.
+    `unsaid` is what an inner one that may is taken for where it is silent; `never` is for a wrapper whose code ties
+    nothing.
     """
 
     silent: bool = False
     inner: bool = False
     never: bool = False
+    unsaid: bool = False
 
 
 def read_text(
@@ -92,7 +94,15 @@ def _tied(fields: Fields, inner: Fields | None, tying: Tying) -> bool:
     outer = fields.flag("tie_word_embeddings", default=tying.silent)
     if tying.never:
         return False
-    return outer or bool(tying.inner and inner and inner.flag("tie_word_embeddings", default=False))
+    said = inner.flag("tie_word_embeddings", default=tying.unsaid) if inner else tying.unsaid
+    return outer or (tying.inner and said)
+
+
+def divided_width(fields: Fields, hidden: int, heads: int) -> int:
+    """The width of a head where a decoder's code divides whatever the remainder; the sizes stand for silent ones."""
+    inner = fields.inner("text_config") or fields
+    width = inner.integer("hidden_size", default=hidden) // inner.integer("num_attention_heads", default=heads)
+    return max(1, width)
 
 
 def compose(fields: Fields, text: Architecture, encoders: Iterable[Module], *notes: str) -> Architecture:

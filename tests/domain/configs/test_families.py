@@ -217,3 +217,10 @@ def test_step_gates_heads_or_every_element_of_them() -> None:
     by_head, by_element = (changed("stepfun-ai/Step-3.5-Flash", gating=word) for word in ("per-head", "elementwise"))
 
     assert by_element.parameters - by_head.parameters == 4096 * (12 * 64 + 33 * 96) * 127
+
+
+def test_hyperclovax_norms_behind_attention_and_mlp_unless_its_file_says_not() -> None:
+    model = "naver-hyperclovax/HyperCLOVAX-SEED-Think-14B"
+
+    assert read_config(named(model)).parameters == without(model, "use_post_norm").parameters
+    assert read_config(named(model)).parameters - changed(model, use_post_norm=False).parameters == 2 * 38 * 6144

@@ -296,3 +296,12 @@ def test_a_block_may_have_an_mlp_of_a_stated_width_or_of_one_matrix() -> None:
 
     assert module(architecture, "linear_mlp").elements == 8192 * 8192
     assert (module(architecture, "up_proj").rows, module(architecture, "up_proj").layers) == (1000, (1,))
+
+
+def test_ling_3_has_a_gate_for_each_head_and_projections_of_full_rank() -> None:
+    modules = {module.name: module for module in read_config(named("inclusionAI/Ling-3.0-tiny")).modules}
+    gates = [m for m in read_config(named("inclusionAI/Ling-3.0-tiny")).modules if m.name == "g_proj"]
+
+    assert "f_a_proj" not in modules
+    assert (modules["f_proj"].rows, modules["f_proj"].columns) == (2048, 1536)
+    assert sorted((gate.rows, len(gate.layers)) for gate in gates) == [(16, 6), (2048, 18)]

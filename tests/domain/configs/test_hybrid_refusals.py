@@ -13,7 +13,12 @@ NANO, KIMI = "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "moonshotai/Kimi-Line
 NEXT, JAMBA = "Qwen/Qwen3-Next-80B-A3B-Instruct", "ai21labs/Jamba-v0.1"
 NAS, BAMBA, LFM = "nvidia/Llama-3_3-Nemotron-Super-49B-v1", "transformers/bamba", "LiquidAI/LFM2-1.2B"
 PATTERN = "hybrid_override_pattern"
+LING = "inclusionAI/Ling-3.0-tiny"
 CHANGES: list[tuple[str, dict[str, Any], str]] = [
+    (LING, {"short_conv_kernel_size": None, "kda_safe_gate": None}, "short_conv_kernel_size"),
+    (LING, {"no_kda_lora": False}, "no_kda_lora"),
+    (LING, {"gated_attention_proj_granularity_type": "element_wise"}, "gated_attention_proj_granularity_type"),
+    (LING, {"num_experts_per_tok": 129}, "num_experts_per_tok"),
     (V3, {"kv_lora_rank": None}, "kv_lora_rank"),
     (V3, {"moe_layer_freq": 2}, "moe_layer_freq"),
     (V3, {"num_experts_per_tok": 257}, "num_experts_per_tok"),

@@ -15,6 +15,7 @@ from tests.domain.configs.published import Published, published_models
 HUGE = 10**5000
 WRONG_TYPES: tuple[Any, ...] = ("many", [[]], {"a": {}}, [None], object(), float("nan"), float("-inf"), 0.5, [{}])
 ODD_NUMBERS: tuple[Any, ...] = (-1, 0, 1, 3, 10**9, 2**63, HUGE, 1e308, 7.0, True, False, None, "", [], {})
+NESTED: tuple[Any, ...] = (-1, 0, 2**63, HUGE, None)
 EACH = pytest.mark.parametrize("published", published_models(), ids=lambda published: str(published.model))
 
 
@@ -59,6 +60,15 @@ def test_a_missing_field_is_a_default_or_is_named(published: Published) -> None:
         outcome = read_or_refusal({key: value for key, value in published.config.items() if key != name})
 
         assert all(fault.pointer.startswith("/config/") for fault in getattr(outcome, "faults", ()))
+
+
+@EACH
+def test_odd_values_of_nested_configs_are_read_or_refused(published: Published) -> None:
+    for outer, inner in published.config.items():
+        for name in inner if isinstance(inner, dict) else ():
+            for value in (*NESTED, *WRONG_TYPES):
+                read_or_refusal({**published.config, outer: {**inner, name: value}})
+            read_or_refusal({**published.config, outer: {k: v for k, v in inner.items() if k != name}})
 
 
 JSON = st.recursive(

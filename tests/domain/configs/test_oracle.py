@@ -28,6 +28,9 @@ SAMPLE = (
     "allenai/Olmo-3-7B-Instruct",
     "XiaomiMiMo/MiMo-V2-Flash",
     "baidu/ERNIE-4.5-21B-A3B-PT",
+    "poolside/Laguna-XS.2",
+    "meta-models/Muse-Glimmer-30B",
+    "zai-org/GLM-OCR",
 )
 
 
