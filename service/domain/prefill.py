@@ -122,8 +122,8 @@ class Prefill:
         Each later one takes as long as the slowest device, or as so many are on their way at once.
         """
         together, flying = sum(seconds), self.flow.times.chunks_in_flight or 1
-        later = max(*seconds, together / flying)
-        return (together + (self.chunks - 1) * later) / self.chunks
+        first = self.chunk_tokens / self.tokens
+        return first * together + (1 - first) * max(*seconds, together / flying)
 
     def _matrices(self, group: Group) -> float:
         """All of them at the share of the peak that so many tokens reach, less where they are spread over experts."""

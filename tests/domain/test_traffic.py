@@ -236,6 +236,14 @@ def test_chunks_of_a_prompt_follow_each_other_over_the_devices_of_llama_cpp(ask_
     assert next(first) == pytest.approx(next(first), rel=0.02)
 
 
+@pytest.mark.parametrize("engine, cards", [("llama.cpp", 1), ("llama.cpp", 4), ("vllm", 4)])
+def test_a_longer_prompt_is_never_quicker(ask_traffic: Ask, engine: str, cards: int) -> None:
+    question = {"model": "meta-llama-3-8b", "gpu": "rtx-4090", "engine": engine, "gpu_count": cards}
+    lengths = [1, 2, 511, 512, 513, 600, 1023, 1024, 1025, 4096, 8192]
+    seconds = [ask_traffic(**question, context_tokens=n)["prefill"]["seconds"] for n in lengths]
+    assert seconds == sorted(seconds)
+
+
 def test_a_step_reads_a_mixed_checkpoint_at_the_rate_of_its_average_width(ask_traffic: Ask) -> None:
     """0.145 s on a GB10 (djangodevreng/dgx-spark-benchmarks, gemma-4-31b-it, nvfp4), 0.197 were all of it in 4 bits."""
     answer = ask_traffic(
