@@ -18,12 +18,14 @@ from service.domain.engines.ranks.pool import Pool
 from service.domain.engines.sglang.compressed_rules import SEQUENCES
 from service.domain.engines.sglang.layout import batch_for, layout_of
 from service.domain.engines.sglang.pools import TokenPool
+from service.domain.parallel import stage_layers
 from service.domain.units import ceil_div, up
 from service.domain.weights import stage_shapes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from service.domain.architecture import Architecture
     from service.domain.cache.base import CacheSpec
     from service.domain.engines.ranks.setting import Setting
     from service.domain.engines.sglang.compressed_rules import Compressed, PageFacts
@@ -190,17 +192,34 @@ def loading_bytes(setting: Setting, known: Compressed) -> tuple[int, ...]:
     if scenario.weight_bytes is not None:
         return (0,) * scenario.layout.pipeline
     architecture = scenario.model.architecture
-    sizes, positions = facts.element_bytes, architecture.context_tokens or 0
-    tables = positions * known.rule.rotary_tables * facts.rotary_elements * facts.rotary_bytes
+    sizes, table = facts.element_bytes, table_bytes(architecture, known)
     return tuple(
-        tables
+        table * _angles(architecture, layers)
         + sum(
             part.elements * sizes[part.module.name] - part.bytes(scenario.weights)
             for part in stage.read
             if part.module.name in sizes
         )
-        for stage in stage_shapes(architecture, scenario.layout)
+        for stage, layers in zip(
+            stage_shapes(architecture, scenario.layout),
+            stage_layers(architecture.layers, scenario.layout.pipeline),
+            strict=True,
+        )
     )
+
+
+def table_bytes(architecture: Architecture, known: Compressed) -> int:
+    """Tables of one kind of angles, over every position that the model has."""
+    facts = known.memory
+    return (architecture.context_tokens or 0) * known.rule.rotary_tables * facts.rotary_elements * facts.rotary_bytes
+
+
+def _angles(architecture: Architecture, layers: range) -> int:
+    """Kinds of angles of a stage: layers that compress turn vectors otherwise than those that do not."""
+    compressed = {
+        layer for owners in architecture.caches if isinstance(owners.spec, LatentCache) for layer in owners.layers
+    }
+    return len({layer in compressed for layer in layers})
 
 
 def compressed_lines(pool: CompressedPool, pool_bytes: int) -> Iterator[str]:

@@ -26,7 +26,8 @@ class PoolRule:
     `many_states` says the same of the inputs of layers that compress many tokens; those of the others go with windows,
     a ring of them for every `ring_tokens`. `padded`: pages count as they are laid out. `whole`: every stage counts the
     layers of the whole model and those that predict. `least_checked`: a pool of windows that admits no sequence stops
-    the start. `families` are the compute capabilities that a kernel attends on.
+    the start. `rotary_tables` are held for each kind of angles, those of compressed layers and of others. `families` are
+    the compute capabilities that a kernel attends on.
     """
 
     windows: str

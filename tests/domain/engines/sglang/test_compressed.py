@@ -12,11 +12,11 @@ from service.domain.catalog import CatalogKind
 from service.domain.engines.ranks.held import Held
 from service.domain.engines.ranks.setting import Setting, setting_of
 from service.domain.engines.sglang.capacity import hold
-from service.domain.engines.sglang.compressed import CompressedPool
+from service.domain.engines.sglang.compressed import CompressedPool, loading_bytes
 from service.domain.engines.sglang.policy import SglangEngine, from_facts
 from service.domain.engines.sglang.pools import TokenPool
 from service.domain.errors import Fault, NotSupported, QuoteError, ValidationError
-from service.domain.question import resolve
+from service.domain.question import Question, resolve
 from tests.domain.agreement import ask, parts
 from tests.domain.conftest import Shelf, entry
 
@@ -100,6 +100,30 @@ def test_scales_that_were_loaded_stay_where_marlin_keeps_them(shelf: Shelf, vers
     added = quoted(shelf, gpu=gpu, engine_version=version).rank.load.weight_bytes - newest
     tables = -(1 << 29) if version == "0.5.12" else 0
     assert added - tables == pytest.approx(4.03 * GIB if kept else 0, rel=0.001, abs=1)
+
+
+@pytest.mark.parametrize(
+    "version,changed,tables",
+    [("0.5.12", {}, 2), ("0.5.13", {}, 4), ("0.5.23", {}, 4), ("0.5.23", H200, 2), ("0.5.12", H200, 1)],
+)
+def test_tables_of_angles_are_held_for_each_kind_of_layer(
+    shelf: Shelf, version: str, changed: dict[str, Any], tables: int
+) -> None:
+    """Every layer of DeepSeek-V4-Pro compresses; two of DeepSeek-V4-Flash do not, on the first stage."""
+    question = resolve(FLASH | changed | {"engine_version": version}, shelf)
+    assert isinstance(question.engine, SglangEngine)
+    known, stages = question.engine.release(version).compressed, setting_of(_of(shelf, changed, 2))
+    none = replace(known.rule, rotary_tables=0)
+    whole, without = (loading_bytes(setting_of(question), each) for each in (known, known._replace(rule=none)))
+    assert whole[0] - without[0] == tables * (1 << 28)
+    both = (loading_bytes(stages, each) for each in (known._replace(rule=none), known))
+    first, last = (more - less for less, more in zip(*both, strict=True))
+    assert first == tables * (1 << 28)
+    assert last == (1 if version == "0.5.12" else 2) * (1 << 28)
+
+
+def _of(shelf: Shelf, changed: dict[str, Any], stages: int) -> Question:
+    return resolve(FLASH | changed | {"pipeline_parallel": stages}, shelf)
 
 
 def test_nothing_is_loaded_beside_a_weight_size_of_the_questions_own(shelf: Shelf) -> None:
