@@ -36,6 +36,7 @@ QUESTIONS = st.fixed_dictionaries(
         "max_sequences_limit": st.integers(1, 512),
         "enforce_eager": st.booleans(),
         "prefix_caching": st.booleans(),
+        "speculative_method": st.just("nextn"),
     },
 )
 

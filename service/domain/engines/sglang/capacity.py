@@ -22,6 +22,7 @@ from service.domain.engines.sglang.caches import (
     window_tokens,
 )
 from service.domain.engines.sglang.compressed import compressed_pool, loading_bytes, most_sequences
+from service.domain.engines.sglang.drafting import compressed_drafter_bytes, draft_tokens
 from service.domain.engines.sglang.layout import batch_for, layout_of, share_of, used_share
 from service.domain.engines.sglang.pools import NO_DRAFTS, Drafts, StatePool, TokenPool
 from service.domain.engines.sglang.refusals import check, page_tokens, takes_pages
@@ -70,9 +71,16 @@ def _loads(setting: Setting, rules: Rules) -> tuple[RankLoad, ...]:
     kept = [kept_load(load, architecture, rules, scenario.cache, windows=windows) for load in loads]
     kept = [load._replace(weight_bytes=load.weight_bytes + extras[load.stage]) for load in kept]
     if rules.drafter.weights and draft_layers(setting, rules.constants.drafts):
-        extra = drafted_bytes(scenario.model.architecture, scenario.weights, scenario.layout.tensor)
+        extra = _drafter_bytes(setting, rules)
         kept[-1] = kept[-1]._replace(weight_bytes=kept[-1].weight_bytes + extra)
     return tuple(kept)
+
+
+def _drafter_bytes(setting: Setting, rules: Rules) -> int:
+    scenario = setting.scenario
+    if scenario.model.architecture.compressed:
+        return compressed_drafter_bytes(setting, rules.compressed)
+    return drafted_bytes(scenario.model.architecture, scenario.weights, scenario.layout.tensor)
 
 
 def _extras(setting: Setting, rules: Rules) -> list[int]:
@@ -149,15 +157,6 @@ def pool_of(setting: Setting, rules: Rules, load: RankLoad) -> Pool:
     asked = setting.asked.get("max_sequences_limit")
     slots = None if cached or asked is None else max(1, asked // attention_ranks(setting))
     return StatePool(tokens, states, rules.states, each, _drafts(setting, rules, states, each), slots)
-
-
-def draft_tokens(setting: Setting, rules: Rules) -> int:
-    """Tokens drafted at a time: as asked, or as the release does for the family; none without a drafter."""
-    method, asked = setting.asked.get("speculative_method"), setting.asked.get("speculative_tokens")
-    if asked is not None or method is None or method in rules.constants.drafts.no_layers:
-        return int(asked or 0)
-    known = rules.constants.draft_tokens
-    return known.get(setting.scenario.model.architecture.model_type, known[""])
 
 
 def _drafts(setting: Setting, rules: Rules, state_bytes: int, slots_each: int) -> Drafts:

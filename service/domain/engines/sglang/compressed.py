@@ -16,6 +16,7 @@ from service.domain.engines.prediction import predicted_layers
 from service.domain.engines.ranks.attention import attention_ranks
 from service.domain.engines.ranks.pool import Pool
 from service.domain.engines.sglang.compressed_rules import SEQUENCES
+from service.domain.engines.sglang.drafting import draft_tokens
 from service.domain.engines.sglang.layout import batch_for, layout_of
 from service.domain.engines.sglang.pools import TokenPool
 from service.domain.parallel import stage_layers
@@ -36,17 +37,19 @@ if TYPE_CHECKING:
 class Sizes(NamedTuple):
     """Bytes of a page: in pools that grow with every token, and in those of windows with what is kept beside them.
 
-    `sequence_ring_bytes` are those of the inputs that one sequence keeps for vectors of many tokens.
+    `row` are those of a token's inputs for vectors of `many` tokens where sequences keep them, `layers` those counted.
     """
 
     full: int
     window: int
-    sequence_ring_bytes: int
+    row: int
+    many: int
+    layers: int
 
 
 @dataclass(frozen=True, slots=True)
 class CompressedPool(Pool):
-    """Pools of tokens beside what is fixed: `inner` counts in bytes of a page, whose tokens are `page_tokens`.
+    """Pools of tokens beside what is fixed: `inner` counts in bytes of a token times `scale`, in whole numbers.
 
     Where windows are kept for sequences, more of them than may run fit, so that tokens alone are counted.
     `least_window_tokens` is what a pool of windows has to exceed for the engine to start.
@@ -55,6 +58,7 @@ class CompressedPool(Pool):
     inner: TokenPool
     fixed_bytes: int
     page_tokens: int
+    scale: int
     least_window_tokens: int
 
     @property
@@ -68,7 +72,7 @@ class CompressedPool(Pool):
         return 3
 
     def _left(self, pool_bytes: int) -> int:
-        return max(0, pool_bytes - self.fixed_bytes) * self.page_tokens
+        return max(0, pool_bytes - self.fixed_bytes) * self.scale
 
     def tokens(self, pool_bytes: int) -> int:
         """Tokens that the engine prints."""
@@ -101,7 +105,7 @@ class CompressedPool(Pool):
             tokens = ceil_div(up(self.least_window_tokens + 1, self.page_tokens) * each, windows)
             cell = each * self.inner.full_bytes + windows * self.inner.window_bytes
             size = max(size, ceil_div(cell * up(tokens, self.page_tokens), each))
-        return self.fixed_bytes + ceil_div(size, self.page_tokens)
+        return self.fixed_bytes + ceil_div(size, self.scale)
 
     def longest(self, pool_bytes: int, at_most: int) -> int | None:
         """The longest single sequence."""
@@ -110,22 +114,25 @@ class CompressedPool(Pool):
     def allocated(self, pool_bytes: int) -> int:
         """All pools as they are counted; what pages take beyond comes out of what the share leaves free."""
         held = self._held(pool_bytes)
-        return self.fixed_bytes + ceil_div(self.inner.allocated(held), self.page_tokens) if held else 0
+        return self.fixed_bytes + ceil_div(self.inner.allocated(held), self.scale) if held else 0
 
 
 def compressed_pool(setting: Setting, rules: Rules, load: RankLoad) -> CompressedPool:
     """The pools of a rank."""
-    known, sequences = rules.compressed, most_sequences(setting, rules)
+    known, sequences, drafts = rules.compressed, most_sequences(setting, rules), draft_tokens(setting, rules)
     rule, page = known.rule, known.pages.tokens
-    sizes = _sizes(setting, known, load)
+    rings = known.windows.drafted_rings if drafts else 1
+    sizes = _sizes(setting, known, load, rings)
     window = max(term.window_tokens or 0 for term in load.terms)
-    fixed = _ring_bytes(sizes, sequences)
-    counted = sizes.window
+    fixed = _ring_bytes(sizes, sequences, rings)
+    # One more layer of the average size stands for a drafter.
+    times, scale = (sizes.layers + 1, page * sizes.layers) if drafts else (1, page)
+    full, counted = sizes.full * times, sizes.window * times
     if rule.windows == SEQUENCES:
-        fixed += ceil_div(_window_pool(setting, rules, window, sequences) * sizes.window, page)
+        fixed += ceil_div(_window_pool(setting, rules, window, drafts) * counted, scale)
         counted = 0
-    inner = TokenPool(sizes.full, counted, window, known.windows.ratio, page, exact=False)
-    return CompressedPool(inner, fixed, page, window + page if rule.least_checked else 0)
+    inner = TokenPool(full, counted, window, known.windows.ratio, page, exact=False)
+    return CompressedPool(inner, fixed, page, scale, window + page if rule.least_checked else 0)
 
 
 def most_sequences(setting: Setting, rules: Rules) -> int:
@@ -134,40 +141,43 @@ def most_sequences(setting: Setting, rules: Rules) -> int:
     return max(1, asked // attention_ranks(setting))
 
 
-def _window_pool(setting: Setting, rules: Rules, window: int, sequences: int) -> int:
+def _window_pool(setting: Setting, rules: Rules, window: int, drafts: int) -> int:
     """Tokens of windows: of sequences that run, of prompts being read, and of prefixes kept for later ones."""
-    facts, page = rules.compressed.windows, rules.compressed.pages.tokens
+    facts, page, sequences = rules.compressed.windows, rules.compressed.pages.tokens, most_sequences(setting, rules)
     chunk = batch_for(setting, rules, layout_of(setting, rules)).tokens // attention_ranks(setting)
-    running = sequences * (window + facts.late_tokens + 2 * page) + facts.chunks * chunk + page
+    taken = facts.chunks * drafts if drafts else page
+    each = window + facts.late_tokens * max(1, drafts) + page + taken
+    running = sequences * each + facts.chunks * chunk + page
     prefixes = facts.prefixes * sequences if setting.flag("prefix_caching", default=True) else 0
     return up(running + prefixes * (window + page), page)
 
 
-def _ring_bytes(sizes: Sizes, sequences: int) -> int:
-    """Inputs kept for each sequence, for a spare one, and for one more on which nothing is read."""
-    return sizes.sequence_ring_bytes * (sequences + 3) if sizes.sequence_ring_bytes else 0
+def _ring_bytes(sizes: Sizes, sequences: int, rings: int) -> int:
+    """Inputs kept for each sequence and two spare ones, and a row on which nothing is read, in whole vectors."""
+    return sizes.row * up((sequences + 2) * sizes.many * rings + 1, sizes.many) if sizes.row else 0
 
 
-def _sizes(setting: Setting, known: Compressed, load: RankLoad) -> Sizes:
+def _sizes(setting: Setting, known: Compressed, load: RankLoad, rings: int) -> Sizes:
     """Bytes of a page of a rank, or of the whole model where the release counts that."""
     rule, page, facts = known.rule, known.pages.tokens, known.pages
     held = _layers(setting, load, whole=rule.whole)
     many = max((spec.tokens_per_row for spec, _ in held if isinstance(spec, LatentCache)), default=0)
-    full = window = ring = 0
+    full = window = row = counted = 0
     for spec, layers in held:
         if isinstance(spec, LatentCache):
             full += layers * _rows_bytes(page // spec.tokens_per_row, facts, padded=rule.padded)
         elif spec.kind is CacheKind.INDEXER:
             full += layers * page // getattr(spec, "tokens_per_row", 1) * facts.index_bytes
         elif isinstance(spec, RecurrentCache):
-            kept = layers * spec.key_width * spec.value_width * spec.state_element_bytes
+            kept = layers * spec.value_width * spec.state_element_bytes
             if rule.many_states == SEQUENCES and spec.key_width == many:
-                ring += kept
+                row += kept
             else:
-                window += kept * page // rule.ring_tokens
+                window += kept * rings * spec.key_width * page // rule.ring_tokens
         else:
+            counted += layers
             window += layers * _rows_bytes(page, facts, padded=rule.padded)
-    return Sizes(full, window, ring)
+    return Sizes(full, window, row, many, counted)
 
 
 def _rows_bytes(rows: int, facts: PageFacts, *, padded: bool) -> int:
@@ -192,7 +202,7 @@ def loading_bytes(setting: Setting, known: Compressed) -> tuple[int, ...]:
     if scenario.weight_bytes is not None:
         return (0,) * scenario.layout.pipeline
     architecture = scenario.model.architecture
-    sizes, table = facts.element_bytes, table_bytes(architecture, known)
+    sizes, table = facts.element_bytes, known.table_bytes(architecture.context_tokens or 0)
     return tuple(
         table * _angles(architecture, layers)
         + sum(
@@ -208,12 +218,6 @@ def loading_bytes(setting: Setting, known: Compressed) -> tuple[int, ...]:
     )
 
 
-def table_bytes(architecture: Architecture, known: Compressed) -> int:
-    """Tables of one kind of angles, over every position that the model has."""
-    facts = known.memory
-    return (architecture.context_tokens or 0) * known.rule.rotary_tables * facts.rotary_elements * facts.rotary_bytes
-
-
 def _angles(architecture: Architecture, layers: range) -> int:
     """Kinds of angles of a stage: layers that compress turn vectors otherwise than those that do not."""
     compressed = {
@@ -224,11 +228,11 @@ def _angles(architecture: Architecture, layers: range) -> int:
 
 def compressed_lines(pool: CompressedPool, pool_bytes: int) -> Iterator[str]:
     """How the budget becomes tokens, one step a line."""
-    page, inner, tokens = pool.page_tokens, pool.inner, pool.tokens(pool_bytes)
+    page, scale, inner, tokens = pool.page_tokens, pool.scale, pool.inner, pool.tokens(pool_bytes)
     if pool.fixed_bytes:
         yield f"{pool.fixed_bytes:,} B made for the sequences that may run"
     windows, each = inner.ratio
-    beside = f" + {windows / each:g} x {inner.window_bytes / page:,.2f} B in windows" if inner.window_bytes else ""
-    yield f"{inner.full_bytes / page:,.2f} B a token in compressed vectors{beside}"
+    beside = f" + {windows / each:g} x {inner.window_bytes / scale:,.2f} B in windows" if inner.window_bytes else ""
+    yield f"{inner.full_bytes / scale:,.2f} B a token in compressed vectors{beside}"
     held = f", {pool.window_tokens(tokens):,} of them in windows" if inner.window_bytes else ""
     yield f"{tokens:,} tokens in pages of {page:,}{held}"

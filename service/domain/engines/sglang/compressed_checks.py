@@ -13,7 +13,7 @@ from service.domain.errors import Fault, NotSupported, ValidationError
 if TYPE_CHECKING:
     from service.domain.cache.base import CacheSpec
     from service.domain.engines.ranks.setting import Setting
-    from service.domain.engines.sglang.compressed_rules import Compressed, PageFacts
+    from service.domain.engines.sglang.compressed_rules import PageFacts
     from service.domain.engines.sglang.rules import Rules
 
 _BACKEND: Final = "dsv4"
@@ -35,7 +35,7 @@ def check_compressed(setting: Setting, rules: Rules) -> None:
     if setting.scenario.cache.name != known.own_type:
         detail = f"SGLang keeps compressed attention in 8 bits, not in {setting.scenario.cache.name}."
         raise NotSupported(Fault("/kv_dtype", detail, tuple(sorted(known.cache_types))))
-    _check_asked(setting, known)
+    _check_asked(setting, rules)
 
 
 def _check_shape(setting: Setting, facts: PageFacts) -> None:
@@ -74,8 +74,8 @@ def _check_device(setting: Setting, rules: Rules) -> None:
         raise NotSupported(Fault("/gpu", detail))
 
 
-def _check_asked(setting: Setting, known: Compressed) -> None:
-    asked, page = setting.asked, known.pages.tokens
+def _check_asked(setting: Setting, rules: Rules) -> None:
+    asked, page = setting.asked, rules.compressed.pages.tokens
     backend = asked.get("attention_backend")
     if backend is not None and backend.casefold() != _BACKEND:
         detail = f"SGLang attends over compressed vectors with {_BACKEND} alone, not with {backend[:40]}."
@@ -86,6 +86,7 @@ def _check_asked(setting: Setting, known: Compressed) -> None:
     if asked.get("hybrid_cache") is False:
         detail = f"{setting.scenario.model.name} keeps windows beside compressed vectors, in a pool of their own."
         raise NotSupported(Fault("/hybrid_cache", detail))
-    if asked.get("speculative_method") is not None:
-        detail = "What a drafter keeps beside compressed attention is not described for SGLang."
-        raise NotSupported(Fault("/speculative_method", detail))
+    own = rules.constants.drafts.own_layers
+    if asked.get("speculative_method") not in {None, *own}:
+        detail = "Only the checkpoint's own layers draft beside compressed attention."
+        raise NotSupported(Fault("/speculative_method", detail, tuple(sorted(own))))

@@ -26,8 +26,8 @@ class PoolRule:
     `many_states` says the same of the inputs of layers that compress many tokens; those of the others go with windows,
     a ring of them for every `ring_tokens`. `padded`: pages count as they are laid out. `whole`: every stage counts the
     layers of the whole model and those that predict. `least_checked`: a pool of windows that admits no sequence stops
-    the start. `rotary_tables` are held for each kind of angles, those of compressed layers and of others. `families` are
-    the compute capabilities that a kernel attends on.
+    the start. `rotary_tables` are held for each kind of angles, of compressed layers and of others. `families` are the
+    compute capabilities that a kernel attends on.
     """
 
     windows: str
@@ -56,8 +56,9 @@ class PageFacts:
 class WindowFacts:
     """The pool of windows: its share of tokens, and what each sequence takes where it is sized for those that run.
 
-    `sequences` run where nobody says. Each may go `late_tokens` beyond its window before anything is freed, and leaves
-    `prefixes` windows behind for later ones; `chunks` of prompts are read at once.
+    `sequences` run where nobody says. Each may go `late_tokens` beyond its window before anything is freed, times the
+    tokens drafted, and leaves `prefixes` windows behind for later ones; `chunks` of prompts, and of drafts, are under
+    way at once. Beside a drafter rings of inputs are `drafted_rings` times as long.
     """
 
     ratio: tuple[int, int]
@@ -65,6 +66,7 @@ class WindowFacts:
     late_tokens: int
     prefixes: int
     chunks: int
+    drafted_rings: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,10 @@ class Compressed(NamedTuple):
     cache_types: frozenset[str]
     own_type: str
     kernels: tuple[ExpertKernel, ...]
+
+    def table_bytes(self, positions: int) -> int:
+        """Tables of one kind of angles, over every position that the model has."""
+        return positions * self.rule.rotary_tables * self.memory.rotary_elements * self.memory.rotary_bytes
 
     @property
     def described(self) -> bool:
@@ -124,7 +130,7 @@ _NOT_DESCRIBED: Final = CompressedTopic(
     ((parse("0.1.0"), PoolRule(NONE)),),
     "",
     PageFacts(1, 0, 0, 0, 0, 1),
-    WindowFacts((1, 1), 0, 0, 0, 0),
+    WindowFacts((1, 1), 0, 0, 0, 0, 1),
     MemoryFacts({}, 0, 0),
     frozenset(),
     "",

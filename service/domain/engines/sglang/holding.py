@@ -8,8 +8,9 @@ from service.domain.engines.ranks.attention import attention_ranks
 from service.domain.engines.ranks.holding import RanksHolding
 from service.domain.engines.ranks.levers import narrower, released, shorter
 from service.domain.engines.sglang.caches import full_bytes, kept_load, window_bytes
-from service.domain.engines.sglang.capacity import draft_tokens, hold, windows_of
+from service.domain.engines.sglang.capacity import hold, windows_of
 from service.domain.engines.sglang.compressed import CompressedPool, compressed_lines
+from service.domain.engines.sglang.drafting import draft_tokens
 from service.domain.engines.sglang.layout import batch_for, layout_of, share_of
 from service.domain.engines.sglang.policy import SglangEngine
 from service.domain.engines.sglang.pools import StatePool
