@@ -166,7 +166,7 @@ def test_settings_that_cannot_be_are_refused_by_field(ask_fit: Ask, changed: dic
         ({"gpu_layers": 3}, "/gpu_layers"),
         ({"shared_prefix_tokens": 3}, "/shared_prefix_tokens"),
         ({"sampler_backend": "triton"}, "/sampler_backend"),
-        ({"model": "deepseek-v4-flash"}, "/engine"),
+        ({"model": "deepseek-v4-flash", "kv_dtype": "bf16"}, "/kv_dtype"),
         ({"model": "mamba-2.8b"}, "/engine"),
     ],
 )

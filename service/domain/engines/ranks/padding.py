@@ -36,12 +36,21 @@ def padded_bytes(setting: Setting, kernels: tuple[ExpertKernel, ...]) -> tuple[i
     scenario = setting.scenario
     if scenario.weight_bytes is not None or scenario.parameters is not None:
         return (0,) * scenario.layout.pipeline
-    capability = (setting.gpu.compute_capability if setting.gpu else None) or 0.0
-    reached = tuple(kernel for kernel in kernels if kernel.capability <= capability)
+    reached = _reached(kernels, setting)
     model, weights, layout = scenario.model, scenario.weights, scenario.layout
     key = ("expert-kernels", weights, layout, reached)
     found: tuple[int, ...] = remembered(model, key, lambda: _stages(model.architecture, weights, layout, reached))
     return found
+
+
+def kernel_of(kernels: tuple[ExpertKernel, ...], name: str, setting: Setting) -> ExpertKernel | None:
+    """The kernel that the setting's device runs experts of a format with, None where it is not described."""
+    return next((kernel for kernel in reversed(_reached(kernels, setting)) if kernel.format == name), None)
+
+
+def _reached(kernels: tuple[ExpertKernel, ...], setting: Setting) -> tuple[ExpertKernel, ...]:
+    capability = (setting.gpu.compute_capability if setting.gpu else None) or 0.0
+    return tuple(kernel for kernel in kernels if kernel.capability <= capability)
 
 
 def _stages(

@@ -23,6 +23,8 @@ _EIGHT_BITS = 8
 def has_window_pool(architecture: Architecture, rules: Rules, *, asked: bool | None, paged: bool) -> bool:
     """Whether windows have a pool of their own: by family, unless the question or a paged kernel says otherwise."""
     family = architecture.model_type
+    if architecture.compressed:
+        return True
     if asked is False or (paged and family in rules.windows.not_paged):
         return False
     return family in rules.windows.families

@@ -21,6 +21,8 @@ from service.domain.engines.sglang.caches import (
     window_bytes,
     window_tokens,
 )
+from service.domain.engines.sglang.compressed import compressed_pool, loading_bytes, most_sequences
+from service.domain.engines.sglang.drafting import compressed_drafter_bytes, draft_tokens
 from service.domain.engines.sglang.layout import batch_for, layout_of, share_of, used_share
 from service.domain.engines.sglang.pools import NO_DRAFTS, Drafts, StatePool, TokenPool
 from service.domain.engines.sglang.refusals import check, page_tokens, takes_pages
@@ -64,15 +66,30 @@ def windows_of(setting: Setting, rules: Rules) -> bool:
 def _loads(setting: Setting, rules: Rules) -> tuple[RankLoad, ...]:
     scenario, windows = setting.scenario, windows_of(setting, rules)
     loads = attention_loads(setting, attention_ranks(setting))
-    padded = padded_bytes(setting, rules.kernels)
-    extras = [size + _tables(setting, rules) for size in padded]
+    extras = _extras(setting, rules)
     architecture = scenario.model.architecture
     kept = [kept_load(load, architecture, rules, scenario.cache, windows=windows) for load in loads]
     kept = [load._replace(weight_bytes=load.weight_bytes + extras[load.stage]) for load in kept]
     if rules.drafter.weights and draft_layers(setting, rules.constants.drafts):
-        extra = drafted_bytes(scenario.model.architecture, scenario.weights, scenario.layout.tensor)
+        extra = _drafter_bytes(setting, rules)
         kept[-1] = kept[-1]._replace(weight_bytes=kept[-1].weight_bytes + extra)
     return tuple(kept)
+
+
+def _drafter_bytes(setting: Setting, rules: Rules) -> int:
+    scenario = setting.scenario
+    if scenario.model.architecture.compressed:
+        return compressed_drafter_bytes(setting, rules.compressed)
+    return drafted_bytes(scenario.model.architecture, scenario.weights, scenario.layout.tensor)
+
+
+def _extras(setting: Setting, rules: Rules) -> list[int]:
+    """What loading adds to the weights of each stage."""
+    if not setting.scenario.model.architecture.compressed:
+        return [size + _tables(setting, rules) for size in padded_bytes(setting, rules.kernels)]
+    known = rules.compressed
+    padded = padded_bytes(setting, known.kernels)
+    return [size + added for size, added in zip(padded, loading_bytes(setting, known), strict=True)]
 
 
 def _tables(setting: Setting, rules: Rules) -> int:
@@ -126,6 +143,8 @@ def _parts(setting: Setting, rules: Rules, layout: Layout) -> tuple[tuple[Part, 
 def pool_of(setting: Setting, rules: Rules, load: RankLoad) -> Pool:
     """The pools of a rank."""
     scenario, exact = setting.scenario, setting.scenario.budget.pool_bytes is not None
+    if scenario.model.architecture.compressed:
+        return compressed_pool(setting, rules, load)
     full, window = full_bytes(load), window_bytes(load)
     if rules.drafter.cache and load.stage == scenario.layout.pipeline - 1:
         full += drafted_cache_bytes(load, draft_layers(setting, rules.constants.drafts))
@@ -138,15 +157,6 @@ def pool_of(setting: Setting, rules: Rules, load: RankLoad) -> Pool:
     asked = setting.asked.get("max_sequences_limit")
     slots = None if cached or asked is None else max(1, asked // attention_ranks(setting))
     return StatePool(tokens, states, rules.states, each, _drafts(setting, rules, states, each), slots)
-
-
-def draft_tokens(setting: Setting, rules: Rules) -> int:
-    """Tokens drafted at a time: as asked, or as the release does for the family; none without a drafter."""
-    method, asked = setting.asked.get("speculative_method"), setting.asked.get("speculative_tokens")
-    if asked is not None or method is None or method in rules.constants.drafts.no_layers:
-        return int(asked or 0)
-    known = rules.constants.draft_tokens
-    return known.get(setting.scenario.model.architecture.model_type, known[""])
 
 
 def _drafts(setting: Setting, rules: Rules, state_bytes: int, slots_each: int) -> Drafts:
@@ -175,7 +185,9 @@ def _terms(setting: Setting, rules: Rules, ranks: tuple[Rank, ...], batch: Batch
     )
     if copies > 1:
         found.append(f"{copies} ranks of attention data parallel, each with a cache of its own of the printed size")
-    if setting.asked.get("max_sequences_limit") is None:
+    if setting.scenario.model.architecture.compressed:
+        found.append(f"pools made for {most_sequences(setting, rules):,} sequences that run at once")
+    elif setting.asked.get("max_sequences_limit") is None:
         # Not repeated as the question's: asked for, it limits graphs and states before there is a pool.
         found.append(f"at most {most * copies:,} sequences run at once, as the release limits them by its pool")
     return Terms(rules.name, copies, most, needs_limit=False, assumptions=tuple(found), warnings=_warnings(ranks))
@@ -191,6 +203,8 @@ def _running(setting: Setting, rules: Rules, rank: Rank) -> int:
     """Sequences that one cache runs at most: asked, or by the tokens of the pool, and by the slots for states."""
     rule, tokens = rules.running, rank.pool.tokens(rank.pool_bytes)
     asked = setting.asked.get("max_sequences_limit")
+    if setting.scenario.model.architecture.compressed:
+        return min(most_sequences(setting, rules), tokens // rule.least_tokens_each)
     if asked is None:
         by_length = tokens * rule.factor // setting.scenario.limit_tokens
         most = max(rule.least, min(rule.most, by_length))

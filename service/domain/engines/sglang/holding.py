@@ -8,7 +8,9 @@ from service.domain.engines.ranks.attention import attention_ranks
 from service.domain.engines.ranks.holding import RanksHolding
 from service.domain.engines.ranks.levers import narrower, released, shorter
 from service.domain.engines.sglang.caches import full_bytes, kept_load, window_bytes
-from service.domain.engines.sglang.capacity import draft_tokens, hold, windows_of
+from service.domain.engines.sglang.capacity import hold, windows_of
+from service.domain.engines.sglang.compressed import CompressedPool, compressed_lines
+from service.domain.engines.sglang.drafting import draft_tokens
 from service.domain.engines.sglang.layout import batch_for, layout_of, share_of
 from service.domain.engines.sglang.policy import SglangEngine
 from service.domain.engines.sglang.pools import StatePool
@@ -73,6 +75,9 @@ class SglangHolding(RanksHolding):
         if isinstance(pool, StatePool):
             kept = f"{pool.slots(size):,} slots x {pool.state_bytes:,} B of recurrent state"
             yield f"{kept}, and spare ones = {pool.states(size):,} B"
+        if isinstance(pool, CompressedPool):
+            yield from compressed_lines(pool, size)
+            return
         full, window = full_bytes(rank.load), window_bytes(rank.load)
         windows, tokens = self.rules.windows.ratio
         beside = f", and {window:,} B in a pool of windows with {windows / tokens:g} of its tokens" if window else ""

@@ -29,7 +29,7 @@ def layout_of(setting: Setting, rules: Rules) -> Layout:
         layout.tensor * layout.pipeline,
         layout.tensor,
         attention_ranks(setting),
-        CacheKind.LATENT in _kinds(setting),
+        CacheKind.LATENT in _kinds(setting) and not scenario.model.architecture.compressed,
         _drafts(setting, rules),
         vision_of(scenario.model, rules.encoder),
         _captures_prompts(setting, rules),

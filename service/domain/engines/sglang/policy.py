@@ -12,6 +12,7 @@ from service.domain.engines.dated import Dated, dated, made, newest
 from service.domain.engines.plain import EngineDefaults, LengthRule
 from service.domain.engines.ranks.drafts import draft_rule
 from service.domain.engines.ranks.padding import ExpertKernel
+from service.domain.engines.sglang.compressed_rules import CompressedTopic, read_compressed
 from service.domain.engines.sglang.rules import (
     BatchRule,
     Constants,
@@ -68,6 +69,7 @@ class Topics:
     workspace: Dated[WorkspaceRule]
     drafter: Dated[DrafterRule]
     kernels: Dated[ExpertKernel]
+    compressed: CompressedTopic
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,20 +113,25 @@ class SglangEngine:
             newest(topics.workspace, release),
             newest(topics.drafter, release),
             tuple(kernel for since, kernel in topics.kernels if since <= release),
+            topics.compressed.of(release),
             self.constants,
         )
 
     def release_defaults(self, asked: Mapping[str, Any]) -> EngineDefaults:
         """The release asked for, by default the newest; its share of memory follows from device, layout and model."""
         name = self.release(asked.get("engine_version")).name
-        return EngineDefaults(name, (), self.memory_basis, 1.0, None, _LENGTHS)
+        own = self.topics.compressed.meant
+        return EngineDefaults(name, (), self.memory_basis, 1.0, None, _LENGTHS, compressed_cache=own)
 
     def weight_name(self, asked: str | None, model: Model, gpu: Gpu | None) -> str:
         """What the engine loads: its own reading of a plain width, and 16 bits of a 32-bit checkpoint."""
         return weight_name(asked, model, gpu, self.constants.weight_types)
 
     def cache_name(self, asked: str | None, model: Model, weight_name: str, gpu: Gpu | None) -> str:
-        """The checkpoint's own scheme, else the type computed in."""
+        """The checkpoint's own scheme, else the type computed in; compressed attention has one of its own."""
+        own = self.topics.compressed.own_type
+        if own and model.architecture.compressed:
+            return own
         return cache_name(asked, model, weight_name, gpu)
 
 
@@ -166,6 +173,7 @@ def _topics(facts: Mapping[str, Any]) -> Topics:
         workspace=dated(facts["workspace"], lambda row: made(WorkspaceRule, row, **_sets(row, ("latent_heads",)))),
         drafter=dated(facts["drafter"], lambda row: made(DrafterRule, row)),
         kernels=dated(facts["kernels"], lambda row: made(ExpertKernel, row)),
+        compressed=read_compressed(facts.get("compressed")),
     )
 
 

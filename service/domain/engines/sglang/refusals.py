@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from service.domain.cache.base import CacheKind
-from service.domain.cache.indexer import IndexerCache
-from service.domain.cache.latent import LatentCache
 from service.domain.engines.ranks.drafts import check_draft
+from service.domain.engines.sglang.compressed_checks import check_compressed
 from service.domain.errors import Fault, NotSupported, ValidationError, nearest
 
 if TYPE_CHECKING:
@@ -18,15 +17,21 @@ if TYPE_CHECKING:
 def check(setting: Setting, rules: Rules) -> None:
     """Raise QuoteError naming the field that cannot be."""
     _check_caches(setting)
-    _check_types(setting, rules)
+    if setting.scenario.model.architecture.compressed:
+        check_compressed(setting, rules)
+    else:
+        _check_types(setting, rules)
     _check_ranks(setting)
-    _check_pages(setting, rules)
+    if not setting.scenario.model.architecture.compressed:
+        _check_pages(setting, rules)
     check_draft(setting, rules.constants.drafts)
 
 
 def page_tokens(setting: Setting, rules: Rules) -> int:
     """Tokens of a page: as asked, as what attends takes them, or as the device's default kernel does."""
     asked, rule = setting.asked.get("block_tokens"), rules.pages
+    if setting.scenario.model.architecture.compressed:
+        return rules.compressed.pages.tokens
     if asked is not None:
         return int(asked)
     kinds = {owners.spec.kind for owners in setting.scenario.model.architecture.caches}
@@ -54,10 +59,8 @@ def _check_caches(setting: Setting) -> None:
     if not any(spec.attends for spec in specs):
         detail = "A pool of SGLang counts tokens of attention, and no layer of this model attends."
         raise NotSupported(Fault("/engine", detail, ("none", "vllm")))
-    compressed = any(isinstance(spec, LatentCache | IndexerCache) and spec.tokens_per_row > 1 for spec in specs)
-    if compressed or any(spec.kind is CacheKind.CROSS for spec in specs):
-        what = "compressed" if compressed else "cross"
-        detail = f"How SGLang keeps the {what} attention of {setting.scenario.model.name} is not described yet."
+    if any(spec.kind is CacheKind.CROSS for spec in specs):
+        detail = f"How SGLang keeps the cross attention of {setting.scenario.model.name} is not described yet."
         raise NotSupported(Fault("/engine", detail, ("none",)))
 
 

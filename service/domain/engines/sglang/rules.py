@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from service.domain.engines.ranks.drafts import DraftRule
     from service.domain.engines.ranks.padding import ExpertKernel
+    from service.domain.engines.sglang.compressed_rules import Compressed
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,4 +265,5 @@ class Rules:
     workspace: WorkspaceRule
     drafter: DrafterRule
     kernels: tuple[ExpertKernel, ...]
+    compressed: Compressed
     constants: Constants
