@@ -61,9 +61,15 @@ def wider_bytes(setting: Setting, facts: MemoryFacts) -> tuple[int, ...]:
     )
 
 
-def rotary_bytes(architecture: Architecture, facts: MemoryFacts) -> int:
-    """Tables of angles of windows and of vectors, over every position that the model has."""
-    return (architecture.context_tokens or 0) * facts.rotary_tables * facts.rotary_elements * facts.rotary_bytes
+def rotary_bytes(setting: Setting, facts: MemoryFacts) -> int:
+    """A table of angles for layers with vectors, and one for layers with windows alone, over every position."""
+    architecture = setting.model.architecture
+    vectors = {n for c in architecture.caches if isinstance(c.spec, LatentCache) for n in c.layers}
+    windows = {n for c in architecture.caches if isinstance(c.spec, SlidingCache) for n in c.layers}
+    # The checkpoint's own drafter has windows alone.
+    alone = bool(windows - vectors) or setting.asked.speculative_method in OWN_LAYERS
+    kinds = bool(vectors) + alone
+    return kinds * (architecture.context_tokens or 0) * facts.rotary_elements * facts.rotary_bytes
 
 
 def added(setting: Setting, rules: Compressed, batch: Batch, *, last: bool) -> Added:

@@ -65,11 +65,10 @@ class PageFacts:
 class MemoryFacts:
     """What loading and the profiled pass take otherwise than the closed forms of other models say.
 
-    `element_bytes` are widths of modules by name; `rotary_tables` tables of `rotary_elements` for each position.
+    `element_bytes` are widths of modules by name; a table of angles has `rotary_elements` for each position.
     """
 
     element_bytes: Mapping[str, int]
-    rotary_tables: int
     rotary_elements: int
     rotary_bytes: int
     expert_rows: int
@@ -127,7 +126,7 @@ _NOT_DESCRIBED: Final = CompressedTopic(
     ((parse("0.1.0"), LayoutRule(NO_LAYOUT)),),
     "",
     PageFacts(0, 0, 0, 0, 1, 0, 0, {}),
-    MemoryFacts({}, 0, 0, 0, 1, 1, 0.0, 0, (), 0, 0, 0.0, 0.0),
+    MemoryFacts({}, 0, 0, 1, 1, 0.0, 0, (), 0, 0, 0.0, 0.0),
     frozenset(),
     "",
 )

@@ -45,7 +45,7 @@ def loaded(setting: Setting, rules: Rules, draft: int) -> Loaded:
     wider: tuple[int, ...] = (0,) * layout.pipeline
     if architecture.compressed:
         facts = rules.compressed.memory
-        rotary = compressed_memory.rotary_bytes(architecture, facts)
+        rotary = compressed_memory.rotary_bytes(setting, facts)
         wider = compressed_memory.wider_bytes(setting, facts)
     held, layers = rank_weights(architecture, number, layout), stage_layers(architecture.layers, layout.pipeline)
     left_out, hosted = _towers(setting, rules), hosted_bytes(setting, rules)

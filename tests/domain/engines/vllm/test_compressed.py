@@ -251,6 +251,15 @@ def test_loading_keeps_some_modules_wide_and_two_tables_of_angles(quote: Hold, s
     assert held.loaded.rotary_bytes == 2 * model.architecture.context_tokens * 64 * 4  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("drafter, tables", [({}, 1), ({"speculative_method": "mtp", "speculative_tokens": 1}, 2)])
+def test_a_model_whose_layers_all_have_vectors_has_one_table_of_angles(
+    quote: Hold, drafter: dict[str, Any], tables: int
+) -> None:
+    """Of DeepSeek-V4-Pro's compress_ratios the last alone is 0, its drafter's: common/rope.py of vLLM 0.33.0."""
+    held = quote(**FLASH | {"model": "deepseek-v4-pro"}, **drafter)
+    assert held.loaded.rotary_bytes == tables * 1_048_576 * 64 * 4
+
+
 def test_prediction_layers_weigh_what_the_checkpoint_stores(quote: Hold) -> None:
     alone, drafted = quote(**FLASH), quote(**FLASH, speculative_method="mtp", speculative_tokens=1)
     experts = 256 * 3 * 2048 * 4096 * 17 // 32 // 8
