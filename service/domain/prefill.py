@@ -52,7 +52,8 @@ class Prefill:
         self.flow, self.prompt, self.prompts = flow, prompt, prompts
         self.tokens = prompt * prompts
         self.work, self.attention = self._flops()
-        limit = flow.question.echo.asked.get("max_batched_tokens") or flow.times.chunk_tokens or self.tokens
+        # What the engine filled in counts as what is asked: the answer repeats it, and asked again must be the same.
+        limit = flow.question.echo.values["max_batched_tokens"] or flow.times.chunk_tokens or self.tokens
         self.chunk_tokens = min(self.tokens, limit)
         self.chunks = ceil_div(self.tokens, self.chunk_tokens)
 
