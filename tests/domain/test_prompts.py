@@ -1,10 +1,29 @@
-"""How prompts are read: in the chunks that the engine starts with."""
+"""How prompts are read: in the chunks that the engine starts with, and never quicker where there is more to read."""
+
+from typing import Any
 
 import pytest
+from hypothesis import example, given, reject
+from hypothesis import strategies as st
 
-from tests.domain.conftest import Ask
+from service.domain.errors import QuoteError
+from tests.domain.conftest import CATALOG, Ask
 
 LLAMA = {"model": "llama-3.1-8b-instruct", "context_tokens": 32_768}
+MODELS = sorted(path.stem for path in (CATALOG / "models").glob("*.yaml"))
+HEADS = ["gemma-3-270m-it", "qwen3.5-0.8b", "smollm2-135m-instruct", "step-3.7-flash"]
+"""Models whose output matrix is much of what they multiply."""
+GPUS = sorted(path.stem for path in (CATALOG / "gpus").glob("*.yaml"))
+ENGINES = ["none", "vllm", "sglang", "tensorrt-llm", "llama.cpp"]
+FEW = {"model": HEADS[1], "gpu": "a800-pcie-80gb-mig-1g-20gb", "engine": "sglang"}
+READ = {"model": "sarvam-105b", "gpu": "gb300-288gb-mig-4g-139gb", "engine": "llama.cpp", "gpu_count": 8}
+SHORT = {"model": HEADS[0], "gpu": "rtx-4090", "engine": "llama.cpp", "gpu_count": 4, "max_batched_tokens": 16}
+QUESTIONS = st.fixed_dictionaries(
+    {"model": st.sampled_from(MODELS) | st.sampled_from(HEADS), "gpu": st.sampled_from(GPUS)},
+    optional={"gpu_count": st.sampled_from([2, 4, 8])},
+)
+PROMPTS = st.tuples(st.integers(1, 9000) | st.integers(1, 16), st.sampled_from([1, 2, 3, 10, 64]))
+"""Tokens of a prompt, and how many there are."""
 
 
 @pytest.mark.parametrize(
@@ -41,3 +60,24 @@ def test_prompts_of_no_engine_are_read_whole(ask_traffic: Ask) -> None:
 
     assert answer["question"]["max_batched_tokens"] is None
     assert answer["prefill"]["chunk_tokens"] == 2 * 32_768
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@given(question=QUESTIONS, fewer=PROMPTS, more=PROMPTS)
+@example(question=FEW, fewer=(1, 1), more=(2, 1)).via("a head that works for the last position alone")
+@example(question=READ, fewer=(513, 1), more=(2048, 1)).via("chunks that take long to read, over several cards")
+@example(question=SHORT, fewer=(2, 10), more=(3, 10)).via("many short prompts over several cards")
+def test_more_prompts_or_longer_ones_are_never_quicker(
+    ask_traffic: Ask, engine: str, question: dict[str, Any], fewer: tuple[int, int], more: tuple[int, int]
+) -> None:
+    least, most = ([pick(each) for each in zip(fewer, more, strict=True)] for pick in (min, max))
+    asked = {"engine": engine, "context_tokens": 512, "batch_size": 1} | question
+    try:
+        quick, slow = (
+            ask_traffic(**asked, prompt_tokens=tokens, prefill_sequences=count)["prefill"]["seconds"]
+            for tokens, count in (least, most)
+        )
+    except QuoteError:
+        reject()
+    # Sums of the same terms may differ in their last places.
+    assert quick is None or quick <= slow * (1 + 1e-12)
