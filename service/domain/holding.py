@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from service.domain.loads import RankLoad
     from service.domain.question import Catalog, Question
@@ -82,6 +82,10 @@ class Holding(ABC):
     @abstractmethod
     def explain(self) -> list[str]:
         """Add to the question's assumptions and warnings; the arithmetic line by line."""
+
+    def untimed(self) -> Iterable[str]:
+        """Warnings of `explain` on what times leave out, for an answer that has times and no ledger."""
+        return ()
 
     @abstractmethod
     def levers(self, catalog: Catalog, ceiling: int) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """What reading prompts takes: operations, seconds in the model, and what attention scores would take written out.
 
-seconds = max(matrices + attention + states, reading weights and earlier cache once a chunk) + all-reduces
+seconds = max(matrices + head + attention + states, reading weights and earlier cache once a chunk) + all-reduces
 """
 
 from __future__ import annotations
@@ -45,14 +45,15 @@ class PrefillTime(NamedTuple):
 class Prefill:
     """Prompts of one length that are read together, in chunks as the engine cuts them."""
 
-    __slots__ = ("attention", "chunk_tokens", "chunks", "flow", "prompt", "prompts", "tokens", "work")
+    __slots__ = ("attention", "chunk_tokens", "chunks", "flow", "head", "prompt", "prompts", "tokens", "work")
 
     def __init__(self, flow: Traffic, prompt: int, prompts: int) -> None:
         """Count the operations and the chunks."""
         self.flow, self.prompt, self.prompts = flow, prompt, prompts
         self.tokens = prompt * prompts
-        self.work, self.attention = self._flops()
-        limit = flow.question.echo.asked.get("max_batched_tokens") or flow.times.chunk_tokens or self.tokens
+        self.work, self.head, self.attention = self._flops()
+        # What the engine filled in counts as what is asked: the answer repeats it, and asked again must be the same.
+        limit = flow.question.echo.values["max_batched_tokens"] or flow.times.chunk_tokens or self.tokens
         self.chunk_tokens = min(self.tokens, limit)
         self.chunks = ceil_div(self.tokens, self.chunk_tokens)
 
@@ -75,14 +76,18 @@ class Prefill:
     def _heads(self) -> int:
         return self.flow.scenario.model.architecture.attention_heads
 
-    def _flops(self) -> tuple[int, int]:
-        """Matrix and attention operations: the head only for the last position, half the scores masked (8.2)."""
+    def _flops(self) -> tuple[int, int, int]:
+        """Operations of matrices, of the head among them, and of attention.
+
+        The head works for the last position alone, and half the scores are masked (8.2).
+        """
         flow, prompt = self.flow, self.prompt
         head, held = flow.scenario.model.architecture.head_elements, flow.whole.weights
         every = held.read_parameters + held.expert_parameters - head
-        matrices = 2 * self.prompts * (every * prompt + head)
+        last = 2 * self.prompts * head
         pairs = sum(term.prefill_flops * _pairs(prompt, term.window_tokens) for term in flow.whole.terms)
-        return flow.scaled_work(matrices), self.prompts * pairs
+        matrices = 2 * self.prompts * every * prompt + last
+        return flow.scaled_work(matrices), flow.scaled_work(last), self.prompts * pairs
 
     def time(self, step: Step | None) -> PrefillTime | None:
         """How long it takes; None where bandwidth or peak is not known."""
@@ -93,15 +98,17 @@ class Prefill:
         # Groups of ranks that attend for themselves have a prompt each, where there are as many.
         attending = ranks.tensor // ranks.attention * min(ranks.attention, self.prompts)
         matrices = [group.work * self._matrices(group) / ranks.tensor for group in flow.groups]
+        head = sum(group.work * self._head(group) / ranks.tensor for group in flow.groups)
         scoring = [self._scoring(group, attending) for group in flow.groups]
         reading = [self._reading(group, load) for group in flow.groups for load in group.loads]
         part = self.chunk_tokens / self.tokens
         mixed = step.seconds + part * sum(scoring) + flow.communication(self.chunk_tokens)
-        mixed += max(0.0, step.compute + part * sum(matrices) - step.reading - step.multiplying)
+        mixed += max(0.0, step.compute + part * (sum(matrices) + head) - step.reading - step.multiplying)
         compute, memory = sum(matrices) + sum(scoring), sum(reading)
         if flow.times.chunks_in_flight is not None and self.chunks > 1:
-            compute, memory = self._following(self._apart(matrices, scoring)), self._following(reading)
-        return PrefillTime(compute, memory, flow.communication(self.tokens, self.chunks), mixed)
+            compute = self._following(self._apart(matrices, scoring), part)
+            memory = self._following(reading, 1 / self.chunks)
+        return PrefillTime(compute + head, memory, flow.communication(self.tokens, self.chunks), mixed)
 
     def _scoring(self, group: Group, attending: int) -> float:
         """Attention and recurrent states, which groups of ranks that attend for themselves share out."""
@@ -116,20 +123,28 @@ class Prefill:
         scores = parts([sum(term.prefill_flops for term in load.terms) for load in loads])
         return [matrices[0] * own + scoring[0] * scored for own, scored in zip(work, scores, strict=True)]
 
-    def _following(self, seconds: list[float]) -> float:
+    def _following(self, seconds: list[float], first: float) -> float:
         """Of devices with layers one after another, where chunks follow each other: the first takes all of them.
 
-        Each later one takes as long as the slowest device, or as so many are on their way at once.
+        Each later one takes as long as the slowest device, or as so many are on their way at once; `first` is the share
+        of the first, by tokens of what is worked, and of what is read the same as of any other.
         """
         together, flying = sum(seconds), self.flow.times.chunks_in_flight or 1
-        first = self.chunk_tokens / self.tokens
         return first * together + (1 - first) * max(*seconds, together / flying)
 
     def _matrices(self, group: Group) -> float:
-        """All of them at the share of the peak that so many tokens reach, less where they are spread over experts."""
-        times, experts = group.times, self.flow.scenario.model.architecture.experts[0]
-        share = times.share(self.chunk_tokens, self._ridge_tokens(group.bandwidth, group.peak))
-        return self.work / (group.peak * share * (times.prefill_experts if experts else 1.0))
+        """All but the head at the share of the peak that so many tokens reach."""
+        share = group.times.share(self.chunk_tokens, self._ridge_tokens(group.bandwidth, group.peak))
+        return (self.work - self.head) / (self._rate(group) * share)
+
+    def _head(self, group: Group) -> float:
+        """The head at the share that long prompts reach: it has as much to do however long they are."""
+        return self.head / (self._rate(group) * group.times.prefill_maximum)
+
+    def _rate(self, group: Group) -> float:
+        """Peak of matrices, less where they are spread over experts."""
+        experts = self.flow.scenario.model.architecture.experts[0]
+        return group.peak * (group.times.prefill_experts if experts else 1.0)
 
     def _ridge_tokens(self, bandwidth: float, peak: float) -> float:
         """Tokens whose matrices take as long as reading the weights, at listed rates."""

@@ -16,6 +16,7 @@ from service.domain.naming import NamedModel
 from service.domain.parallel import ONE_GPU, Layout, check_layout
 from service.domain.precision import paired
 from service.domain.shared_names import card_named
+from service.domain.stages import as_multiplied
 from service.domain.stored import weights_for
 from service.domain.taught import teach
 from service.domain.type_warnings import warn_of_types
@@ -191,6 +192,7 @@ def _resolved(
         cards=cards,
         devices=found.apart,
     )
+    as_multiplied(question)
     return teach(question) if calibration.values else question
 
 

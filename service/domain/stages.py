@@ -123,12 +123,25 @@ def _harmonic(sizes: Sequence[int], rates: Sequence[float | None]) -> float | No
     return sum(sizes) / sum(size / rate for size, rate in zip(sizes, known, strict=True))
 
 
+def as_multiplied(question: Question) -> None:
+    """Give devices of one kind the peak of the type that the engine multiplies in, where it is not the format's own.
+
+    A peak that the question gives stays.
+    """
+    gpu, step = question.gpu, question.engine.step
+    if gpu is None or question.devices or not question.scenario.weights.name.startswith(step.own_types):
+        return
+    types = step.times(case_of(question)).multiplies
+    found = gpu.peak(types) if types else None
+    if found is not None:
+        question.peak = question.echo.take("peak_flops_per_second", found[1], "catalog")
+
+
 class Timing(NamedTuple):
-    """The groups of a step, none where rates are not known, what was learned of them, and the listed peak."""
+    """The groups of a step, none where rates are not known, and what was learned of them."""
 
     groups: tuple[Group, ...]
     taught: TaughtTimes
-    peak: float | None
 
 
 def timing_of(question: Question, loads: tuple[RankLoad, ...]) -> Timing:
@@ -136,11 +149,11 @@ def timing_of(question: Question, loads: tuple[RankLoad, ...]) -> Timing:
     if question.devices:
         return _apart(question, loads)
     taught = taught_times(question, question.engine.step.times(case_of(question)))
-    peak, architecture = _peak(question, taught.times), question.scenario.model.architecture
+    peak, architecture = question.peak, question.scenario.model.architecture
     if question.bandwidth is None or peak is None:
-        return Timing((), taught, peak)
+        return Timing((), taught)
     layers = architecture.layers, architecture.expert_layers
-    return Timing((Group(question.gpu, loads, question.bandwidth, peak, taught.times, *layers),), taught, peak)
+    return Timing((Group(question.gpu, loads, question.bandwidth, peak, taught.times, *layers),), taught)
 
 
 def _apart(question: Question, loads: tuple[RankLoad, ...]) -> Timing:
@@ -153,22 +166,13 @@ def _apart(question: Question, loads: tuple[RankLoad, ...]) -> Timing:
     times, modelled = _together([own.times for own in taught]), _together([own.modelled for own in taught])
     learned = TaughtTimes(question, modelled, times, used, Scope())
     if question.bandwidth is None or question.peak is None:
-        return Timing((), learned, question.peak)
+        return Timing((), learned)
     each = zip(question.devices, loads, taught, _shares(question, loads), strict=True)
     groups = (
         Group(device.gpu, (load,), device.bandwidth or 0.0, device.peak or 0.0, own.times, *shares)
         for device, load, own, shares in each
     )
-    return Timing(tuple(groups), learned, question.peak)
-
-
-def _peak(question: Question, times: Times) -> float | None:
-    """The rate that the engine's kernels are held to: of the type that they multiply in, unless the question says."""
-    gpu = question.gpu
-    if times.multiplies is None or gpu is None or "peak_flops_per_second" in question.echo.asked:
-        return question.peak
-    found = gpu.peak(times.multiplies)
-    return question.peak if found is None else found[1]
+    return Timing(tuple(groups), learned)
 
 
 def _together(times: Sequence[Times]) -> Times:

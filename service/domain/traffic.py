@@ -47,7 +47,7 @@ class Traffic:
 
     __slots__ = (
         *("_asked_bytes", "_readings", "_sent", "_work_ratio", "alone", "drafting", "groups", "limit_asked", "loads"),
-        *("peak", "question", "ranks", "scenario", "taught", "times", "verified", "weights", "whole"),
+        *("question", "ranks", "scenario", "taught", "times", "verified", "weights", "whole"),
     )
 
     def __init__(self, question: Question) -> None:
@@ -75,7 +75,7 @@ class Traffic:
         self._asked_bytes = (self.weights.dense_bytes, held.read_bytes + held.expert_bytes) if asked else None
         parameters, own = scenario.parameters, scenario.model.architecture.parameters
         self._work_ratio = 1 if parameters is None else parameters / own
-        self.groups, self.taught, self.peak = timing_of(question, self.loads)
+        self.groups, self.taught = timing_of(question, self.loads)
         self.times: Times = self.taught.times
 
     def term_bytes(self, term: CacheTerm, batch: int, context: int) -> int:
@@ -188,7 +188,7 @@ class Traffic:
     def step(self, batch: int, context: int) -> Step | None:
         """The time between two tokens of one sequence, summed over the pipeline's stages."""
         times = self.times
-        if self.question.bandwidth is None or self.peak is None or self._reads_host:
+        if self.question.bandwidth is None or self.question.peak is None or self._reads_host:
             return None
         weights = cache = compute = reading = multiplying = 0.0
         tokens, written = batch * self.verified, self.other_bytes(batch, context)

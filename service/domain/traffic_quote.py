@@ -37,6 +37,7 @@ def traffic(question: Question, catalog: Catalog) -> dict[str, Any]:
     question.echo.take("weight_bytes", whole_bytes, "derived")
     question.echo.take("kv_cache_bytes", held.pool_bytes, "derived")
     say_counts(question, whole_bytes)
+    question.warnings += held.untimed()
     warn_of_drafts(flow)
     assume_release(flow)
     assume_no_adapters(flow)

@@ -13,6 +13,7 @@ from tests.domain.conftest import Ask
 MIB = 1 << 20
 CARD = {"model": "meta-llama-3-8b-instruct", "gpu": "rtx-4090", "engine": "llama.cpp", "context_tokens": 8192}
 HYBRID = {"model": "jamba-v0.1", "engine": "llama.cpp", "memory_bytes": 2 * 10**11, "context_tokens": 4096}
+HOSTED_EXPERTS = CARD | {"model": "qwen3-30b-a3b", "weight_dtype": "q4_k_m", "cpu_expert_layers": -1}
 PAIR = {"model": "llama-3.1-70b-instruct", "weight_dtype": "q4_k_m", "gpu": "rtx-4090", "engine": "llama.cpp"}
 
 
@@ -120,6 +121,29 @@ def test_layers_left_on_the_host_take_their_cache_with_them(ask_fit: Ask) -> Non
     assert answer["rank"]["kv_bytes_per_token"] == 16 * 4096
     assert answer["kv_bytes_per_token"] == 32 * 4096
     assert any("16 of 32 layers stay on the host" in warning for warning in answer["warnings"])
+
+
+@pytest.mark.parametrize(
+    "question,said",
+    [
+        (CARD | {"gpu_layers": 17}, "16 of 32 layers stay on the host"),
+        (CARD | {"gpu_layers": 32}, "1 of 32 layers stay on the host"),
+        (CARD | {"cpu_tensors": [r"ffn_.*"]}, "matrices of 32 of 32 layers stay on the host"),
+        (HOSTED_EXPERTS, "experts of 48 of 48 layers stay on the host"),
+    ],
+)
+def test_an_answer_with_times_says_what_stays_on_the_host(
+    ask_fit: Ask, ask_traffic: Ask, question: dict[str, Any], said: str
+) -> None:
+    """In the words of `/fit`, since its times are those of a model wholly on GPUs."""
+    told = [[each for each in ask(**question)["warnings"] if "on the host" in each] for ask in (ask_fit, ask_traffic)]
+    assert told[0] == told[1]
+    assert len(told[0]) == 1
+    assert said in told[0][0]
+
+
+def test_an_answer_with_times_of_a_model_wholly_on_gpus_warns_of_nothing(ask_traffic: Ask) -> None:
+    assert ask_traffic(**CARD, gpu_layers=33)["warnings"] == []
 
 
 def test_older_builds_put_layers_on_the_device_before_the_output(ask_fit: Ask) -> None:

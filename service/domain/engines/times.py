@@ -163,6 +163,8 @@ class StepPolicy:
     chunks_in_flight: int | None
     formats: tuple[str, ...]
     """Beginnings of formats that a row of any table is for."""
+    own_types: tuple[str, ...]
+    """Beginnings of formats that some row multiplies in another type than their own; "" where it is for every one."""
     key_limits: tuple[int, ...]
     """Widths of keys beyond which a row of any table holds."""
     ranks_to: int
@@ -251,6 +253,7 @@ def step_policy(facts: Mapping[str, Any]) -> StepPolicy:
     return StepPolicy(
         **tables,
         formats=tuple({word for row in rows for word in row.formats or ()}),
+        own_types=tuple({word for row in tables["arithmetic"] if row.values["types"] for word in row.formats or ("",)}),
         key_limits=tuple({row.keys_over for row in rows if row.keys_over is not None}),
         ranks_to=max([_PAIR, *(row.ranks_to for row in rows if row.ranks_to is not None)]),
         speculation=speculation(facts.get("speculation")),

@@ -237,11 +237,12 @@ def _terms(setting: Setting, rules: Rules, where: Placement, ranks: tuple[Rank, 
         f"llama.cpp {rules.name}, {slots} {plural}, {sharing}, started with as large a context as memory holds"
     )
     found.append("the embedding table stays on the host")
-    warnings = (*_left_on_the_host(setting, where), *_moved_by_itself(setting, rules, ranks))
+    warnings = (*left_on_the_host(setting, where), *_moved_by_itself(setting, rules, ranks))
     return Terms(rules.name, 1, slots, needs_limit=True, assumptions=tuple(found), warnings=warnings)
 
 
-def _left_on_the_host(setting: Setting, where: Placement) -> Iterator[str]:
+def left_on_the_host(setting: Setting, where: Placement) -> Iterator[str]:
+    """Say what the host keeps of a model, and that times do not count it."""
     layers = setting.scenario.model.architecture.layers
     here, hosted = sum(map(len, where.devices)), hosted_modules(setting)
     if here < layers or where.output is None:

@@ -8,6 +8,7 @@ from service.domain.engines.llama_cpp.caches import kept_load
 from service.domain.engines.llama_cpp.capacity import (
     hold,
     keeps_windows,
+    left_on_the_host,
     longest,
     pass_tokens,
     placed,
@@ -100,6 +101,10 @@ class LlamaCppHolding(RanksHolding):
         output = "the host" if found.output is None else f"device {found.output}"
         lines.insert(0, f"layers shared {how}: {' + '.join(held)}, the output matrix on {output}")
         return lines
+
+    def untimed(self) -> Iterator[str]:
+        """What stays on the host."""
+        return left_on_the_host(self.setting, placed(self.setting, self.rules))
 
     def candidates(self, catalog: Catalog) -> Iterator[Candidate]:
         """Narrower types, half the context, fewer slots, others' memory."""
