@@ -47,6 +47,7 @@ _FAMILIES: Mapping[str, tuple[str, ...]] = {
     "deepseek_v3": ("deepseek_v2", "deepseek_v3", "axk1", "kimi_k2", "mistral4", "sarvam_mla"),
     "deepseek_v32": ("deepseek_v32", "glm_moe_dsa"),
     "deepseek_v4": ("deepseek_v4",),
+    "deepseek_v41": ("deepseek_v41",),
     "deepseek_vl_v2": ("deepseek_vl_v2", "unlimited-ocr"),
     "dots1": ("dots1",),
     "dots_ocr": ("dots_ocr",),
