@@ -27,7 +27,8 @@ class Family(Protocol):
 
 _FAMILIES: Mapping[str, tuple[str, ...]] = {
     "afmoe": ("afmoe",),
-    "apertus": ("apertus",),
+    "apertus": ("apertus", "apertus1p5_text"),
+    "apertus1p5": ("apertus1p5",),
     "arcee": ("arcee",),
     "arctic": ("arctic",),
     "axk2": ("axk2",),
