@@ -160,6 +160,7 @@ _FAMILIES: Mapping[str, tuple[str, ...]] = {
     "stablelm": ("stablelm",),
     "starcoder2": ("starcoder2",),
     "step3": ("step3_text",),
+    "step3_vl": ("step3_vl",),
     "step3p5": ("step3p5",),
     "step3p7": ("step3p7",),
     "t5": ("t5", "mt5"),
