@@ -259,15 +259,18 @@ class Architecture:
     def divided_sizes(self) -> tuple[int, int]:
         """What a tensor-parallel size has to divide: of all modules, and with the routed experts left whole.
 
-        Heads where a module is made of them, else its divided side. Tables outside the layers are rounded up instead,
-        KV heads replicated, and encoders of pictures and sounds stand whole where they cannot be divided.
+        Heads where a module is made of them, else its divided side. Tables of positions and tables outside the layers
+        are rounded up instead, KV heads replicated, and encoders of pictures and sounds stand whole where they cannot
+        be divided.
         """
         sides = [(m.kind, _divided_side(m)) for m in self.modules if m.place is _LAYERS and m.kind not in _UNSPLIT]
         dense = gcd(self.query_heads, *(side for kind, side in sides if kind is not _EXPERT))
         return gcd(dense, *(side for kind, side in sides if kind is _EXPERT)), dense
 
 
-_UNSPLIT = frozenset({ModuleKind.VISION, ModuleKind.AUDIO, ModuleKind.ENCODER, ModuleKind.PREDICTION})
+_UNSPLIT = frozenset(
+    {ModuleKind.POSITION, ModuleKind.VISION, ModuleKind.AUDIO, ModuleKind.ENCODER, ModuleKind.PREDICTION}
+)
 
 
 def _divided_side(module: Module) -> int:

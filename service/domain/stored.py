@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from service.domain.model import Model
 
 _EVERY_KIND: Final = frozenset(ModuleKind)
+_WHOLE_MATRICES: Final = frozenset({ModuleKind.HEAD, ModuleKind.EMBEDDING, ModuleKind.POSITION})
 _MOST_FALLBACKS: Final = 4
 _MEMO: Final = "stored"
 _PARTS_KEPT: Final = 512
@@ -118,7 +119,7 @@ def _with_rules(number: WeightFormat, model: Model, catalog: Formats) -> WeightF
     }
     for module in architecture.modules:
         name = model.kind_formats.get(module.kind)
-        if name is not None and (is_linear(module) or module.kind in {ModuleKind.HEAD, ModuleKind.EMBEDDING}):
+        if name is not None and (is_linear(module) or module.kind in _WHOLE_MATRICES):
             parts[module] = _alone(_layers(module), exactly.format(name))
     return _stored(number, {module: _whole(module, own, number) for module, own in parts.items()})
 

@@ -80,6 +80,8 @@ FORMS: dict[str, Callable[[int, int], int]] = {
     "fp8_tensor": lambda o, i: o * i + 4 + 4,
     "fp8_block128": lambda o, i: o * i + 4 * ceil(o / 128) * ceil(i / 128),
     "fp8_block128_bf16": lambda o, i: o * i + 2 * ceil(o / 128) * ceil(i / 128),
+    "fp8_block32": lambda o, i: o * i + ceil(o / 32) * ceil(i / 32),
+    "mxfp8": lambda o, i: o * i * 33 // 32,
     "w8a8": lambda o, i: o * i + 2 * o,
     "bnb_int8": lambda o, i: o * i + 4 * o,
     "awq": lambda o, i: o * i // 2 + ceil(i / 128) * o // 2 + 2 * ceil(i / 128) * o,

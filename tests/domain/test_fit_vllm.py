@@ -266,3 +266,11 @@ def test_the_longest_sequence_that_is_told_starts_when_it_is_asked_for(ask_fit: 
     longest = ask_fit(model=model, gpu=gpu, engine="vllm", context_tokens=4096)["max_context_tokens"]
     answer = ask_fit(model=model, gpu=gpu, engine="vllm", context_tokens=longest)
     assert (answer["fits"], answer["max_sequences"]) == (True, 1)
+
+
+def test_a_family_that_is_not_described_is_refused_by_name(ask_fit: Ask) -> None:
+    with pytest.raises(NotSupported, match="Inkling-Small") as refusal:
+        ask_fit(model="inkling-small", gpu="h200-sxm-141gb", gpu_count=8, engine="vllm", context_tokens=4096)
+
+    assert [fault.pointer for fault in refusal.value.faults] == ["/engine"]
+    assert refusal.value.faults[0].nearest == ("none",)

@@ -11,7 +11,7 @@ from service.domain.configs.module_lists import Group, grouped_rules, listed, li
 from service.domain.errors import Fault, NotSupported
 
 _FOUR_BITS, _EIGHT_BITS = 4, 8
-_BLOCK = 128
+_BLOCKS: Mapping[tuple[int, ...], str] = {(): "fp8_tensor", (128, 128): "fp8_block128", (32, 32): "fp8_block32"}
 _GROUP = 128
 _CHANNEL = -1
 _MIXED = "The checkpoint mixes number formats and does not say where; its weights are quoted as if all were {0}."
@@ -104,10 +104,10 @@ def _groups(q: Fields) -> list[tuple[str, list[str]]]:
 
 
 def _fp8(q: Fields) -> str:
-    block = q.integers("weight_block_size")
-    if block and block != (_BLOCK, _BLOCK):
-        raise q.refuse("weight_block_size", "Only blocks of 128 x 128 are known.")
-    return "fp8_block128" if block else "fp8_tensor"
+    found = _BLOCKS.get(q.integers("weight_block_size"))
+    if found is None:
+        raise q.refuse("weight_block_size", "Only blocks of 128 x 128 and of 32 x 32 are known.")
+    return found
 
 
 def _grouped(formats: Mapping[tuple[int, int], str]) -> Callable[[Fields], str | None]:

@@ -1,4 +1,4 @@
-"""deepseek_v2, deepseek_v3, kimi_k2, mistral4 and sarvam_mla: latent attention, experts behind the first layers."""
+"""deepseek_v2 and v3, axk1, kimi_k2, mistral4 and sarvam_mla: latent attention, experts behind the first layers."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from service.domain.architecture import Architecture
-from service.domain.configs import deepseek, latent_blocks
+from service.domain.configs import blocks, deepseek, latent_blocks
 from service.domain.configs.base import architecture, frame
 from service.domain.configs.fields import Fields
-from service.domain.configs.latent_decoders import caches, latent_decoder, mlps, predicted
+from service.domain.configs.latent_decoders import caches, latent_decoder, mlps, predicted, sparse_layers
 
-MODEL_TYPES = ("deepseek_v2", "deepseek_v3", "kimi_k2", "mistral4", "sarvam_mla")
+MODEL_TYPES = ("deepseek_v2", "deepseek_v3", "axk1", "kimi_k2", "mistral4", "sarvam_mla")
 
 _V2: Mapping[str, Any] = {
     "vocab_size": 102400,
@@ -72,7 +72,22 @@ _SARVAM: Mapping[str, Any] = {
     "q_lora_rank": None,
     "max_position_embeddings": 4096,
 }
-_DEFAULTS = {"deepseek_v2": _V2, "deepseek_v3": _V3, "kimi_k2": _V3, "mistral4": _MISTRAL, "sarvam_mla": _SARVAM}
+_AXK1: Mapping[str, Any] = {
+    **_V3,
+    "vocab_size": 163840,
+    "num_attention_heads": 64,
+    "n_routed_experts": 192,
+    "first_k_dense_replace": 1,
+    "max_position_embeddings": 32768,
+}
+_DEFAULTS = {
+    "deepseek_v2": _V2,
+    "deepseek_v3": _V3,
+    "axk1": _AXK1,
+    "kimi_k2": _V3,
+    "mistral4": _MISTRAL,
+    "sarvam_mla": _SARVAM,
+}
 
 
 def read(fields: Fields) -> Architecture:
@@ -89,4 +104,6 @@ def read(fields: Fields) -> Architecture:
         *mlps(fields, shape, biased=biased),
         *predicted(fields, shape, attention),
     ]
+    if kind == "axk1":
+        made.append(blocks.vector("post_mlp_norm", shape.hidden, sparse_layers(fields, shape)))
     return architecture(fields, shape, made, caches(shape, attention))

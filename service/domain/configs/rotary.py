@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from service.domain.architecture import Rotary
+from service.domain.configs.fields import MAX_SIZE
 
 if TYPE_CHECKING:
     from service.domain.configs.fields import Fields
@@ -71,7 +72,7 @@ def _stretch(scaling: Mapping[str, Any], context_tokens: int | None) -> float:
     if kind in _STRETCHED:
         return factor
     original = scaling.get("original_max_position_embeddings")
-    if kind in _FROM_ORIGINAL and context_tokens and isinstance(original, int) and original > 0:
+    if kind in _FROM_ORIGINAL and context_tokens and isinstance(original, int) and 0 < original <= MAX_SIZE:
         return _within(factor * original / context_tokens, most=_LONGEST_STRETCH)
     return 1.0
 

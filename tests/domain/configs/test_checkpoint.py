@@ -24,6 +24,7 @@ def with_activations(scheme: dict[str, Any]) -> dict[str, Any]:
 
 SCHEMES: dict[str, tuple[dict[str, Any], str]] = {
     "fp8 in blocks": ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8_block128"),
+    "fp8 in small blocks": ({"quant_method": "fp8", "weight_block_size": [32, 32]}, "fp8_block32"),
     "fp8 by tensor": ({"quant_method": "fp8", "activation_scheme": "static"}, "fp8_tensor"),
     "fbgemm": ({"quant_method": "fbgemm_fp8"}, "fp8"),
     "awq": ({"quant_method": "awq", "bits": 4, "group_size": 128}, "awq"),

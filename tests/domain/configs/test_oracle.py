@@ -31,6 +31,10 @@ SAMPLE = (
     "poolside/Laguna-XS.2",
     "meta-models/Muse-Glimmer-30B",
     "zai-org/GLM-OCR",
+    "CohereLabs/North-Mini-Code-1.0",
+    "transformers/inkling_text",
+    "transformers/apertus1p5-small",
+    "transformers/idefics2",
 )
 
 

@@ -44,3 +44,9 @@ def test_published_models_have_it(shelf: Shelf, model: str) -> None:
 def test_a_scaling_that_states_it_inside_says_nothing_to_other_classes(shelf: Shelf) -> None:
     """`getattr(hf_config, "original_max_position_embeddings", …)` finds nothing there: its own length is taken."""
     assert shelf.model("minicpm3-4b").architecture.rotary.short_tokens is None
+
+
+def test_an_original_length_of_any_size_is_read_or_left_aside() -> None:
+    scaling = {"rope_type": "yarn", "factor": 16, "original_max_position_embeddings": 10**400}
+
+    assert read_config({"model_type": "llama", **LONG, "rope_scaling": scaling}).rotary.stretch == 1

@@ -274,6 +274,7 @@ def _constants(facts: Mapping[str, Any]) -> Constants:
         cache_types={row["name"]: _cache_type(row) for row in facts["cache_types"]},
         backends={row["name"]: made(Backend, row, sizes=tuple(row.get("sizes", ()))) for row in backends["known"]},
         backend_workspace=_by_capability(backends["workspace"], "bytes"),
+        undescribed={name: row["why"] for row in facts.get("undescribed", ()) for name in row["model_types"]},
     )
 
 

@@ -50,6 +50,7 @@ def core_of(setting: Setting, release: ReleaseRules) -> str:
 
 def check(setting: Setting, release: ReleaseRules, rules: Rules) -> tuple[Refusal, ...]:
     """What the release refuses to start with; raises QuoteError for settings that it has no meaning for."""
+    _check_family(setting, rules)
     compressed = setting.model.architecture.compressed
     if compressed:
         check_compressed(setting, release.name, rules.compressed)
@@ -67,6 +68,13 @@ def check(setting: Setting, release: ReleaseRules, rules: Rules) -> tuple[Refusa
     check_media(setting, rules)
     check_adapters(setting, release.name, rules)
     return (*_types(setting), *_free_memory(setting))
+
+
+def _check_family(setting: Setting, rules: Rules) -> None:
+    why = rules.constants.undescribed.get(setting.model.architecture.model_type)
+    if why is not None:
+        detail = f"What vLLM does with {setting.model.name} is not described here: {why}."
+        raise NotSupported(Fault("/engine", detail, ("none",)))
 
 
 def check_change(changed: Setting, setting: Setting, release: ReleaseRules, rules: Rules) -> None:

@@ -321,6 +321,7 @@ class Constants:
     cache_types: dict[str, CacheType]
     backends: dict[str, Backend]
     backend_workspace: tuple[AtCapability, ...]
+    undescribed: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

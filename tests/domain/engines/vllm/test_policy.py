@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from service.domain.catalog import CatalogKind, Entry
+from service.domain.configs import known_model_types
 from service.domain.engines.vllm import VllmEngine, from_facts
 from service.domain.errors import CatalogFactError, ValidationError
 from tests.domain.conftest import entry
@@ -107,3 +108,10 @@ def dated(facts: object) -> "list[dict[str, Any]]":
 @pytest.mark.parametrize("version, size", [("0.20.0", "shared"), ("0.20.2", "concurrency"), ("0.33.0", "concurrency")])
 def test_the_printed_tokens_follow_concurrency_from_one_release_on(engine: VllmEngine, version: str, size: str) -> None:
     assert engine.release(version).cores["v1"].paging.printed_size == size
+
+
+def test_families_that_are_refused_by_name_are_families(engine: VllmEngine) -> None:
+    undescribed = engine.release(None).cores["v1"].constants.undescribed
+
+    assert undescribed
+    assert undescribed.keys() <= set(known_model_types())
