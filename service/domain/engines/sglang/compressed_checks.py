@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _BACKEND: Final = "dsv4"
 _VENDOR: Final = "nvidia"
-_BOTH_RATES: Final = 2
 
 
 def check_compressed(setting: Setting, rules: Rules) -> None:
@@ -42,7 +41,7 @@ def _check_shape(setting: Setting, facts: PageFacts) -> None:
     """Kernels and pages are made for one width of each kind."""
     specs = [owners.spec for owners in setting.scenario.model.architecture.caches]
     rates = {spec.tokens_per_row for spec in specs if isinstance(spec, LatentCache)}
-    if len(rates) == _BOTH_RATES and all(_known(spec, facts) for spec in specs):
+    if rates == facts.rates and all(_known(spec, facts) for spec in specs):
         return
     name = setting.scenario.model.name
     detail = f"How SGLang keeps the compressed attention of {name} is not described: it has other widths."

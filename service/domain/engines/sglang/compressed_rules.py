@@ -42,9 +42,10 @@ class PoolRule:
 
 @dataclass(frozen=True, slots=True)
 class PageFacts:
-    """Tokens of a page, bytes of a row, and what a page's rows are rounded up to."""
+    """Tokens of a page and of a row, at each rate, bytes of a row, and what a page's rows are rounded up to."""
 
     tokens: int
+    rates: frozenset[int]
     row_elements: int
     row_bytes: int
     index_elements: int
@@ -129,7 +130,7 @@ class CompressedTopic(NamedTuple):
 _NOT_DESCRIBED: Final = CompressedTopic(
     ((parse("0.1.0"), PoolRule(NONE)),),
     "",
-    PageFacts(1, 0, 0, 0, 0, 1),
+    PageFacts(1, frozenset(), 0, 0, 0, 0, 1),
     WindowFacts((1, 1), 0, 0, 0, 0, 1),
     MemoryFacts({}, 0, 0),
     frozenset(),
@@ -148,7 +149,7 @@ def read_compressed(facts: Mapping[str, Any] | None) -> CompressedTopic:
     return CompressedTopic(
         dated(pools, lambda row: made(PoolRule, row, families=tuple(row.get("families", ())))),
         next(row["since"] for row in pools if row["windows"] != NONE),
-        made(PageFacts, facts["pages"]),
+        made(PageFacts, facts["pages"], rates=frozenset(facts["pages"]["rates"])),
         made(WindowFacts, windows, ratio=Fraction(str(windows["ratio"])).as_integer_ratio()),
         made(MemoryFacts, memory, element_bytes=sizes),
         frozenset(facts["cache_types"]),
