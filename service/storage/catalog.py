@@ -12,10 +12,10 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, Table, cast, delete, func, insert, select
+from sqlalchemy import Connection, Row, Table, cast, delete, insert, select
 
 from service.domain.catalog import CatalogKind
-from service.storage.canonical import facts_digest
+from service.storage.canonical import checked_json, facts_digest
 from service.storage.database import STORED_TEXT, hold, stored_bytes
 from service.storage.tables import CATALOG_CHANGE, CATALOG_ENTRY, CATALOG_REVISION
 
@@ -104,10 +104,9 @@ def lock_catalog(connection: Connection) -> None:
 def entry_states(connection: Connection, keys: Collection[Key] | None = None) -> dict[Key, EntryState]:
     """State of the named entries, or of all; those that do not exist are left out."""
     entry = CATALOG_ENTRY.c
-    is_object = func.is_object(_FACTS) if _keeps_anything(connection) else func.substr(_FACTS, 1, 1) == "{"
-    query = select(entry.kind, entry.id, entry.digest, entry.revision, entry.origin, is_object.label("is_object"))
+    query = select(entry.kind, entry.id, entry.digest, entry.revision, entry.origin, _FACTS.label("facts"))
     if keys is None:
-        rows: Iterable[Any] = connection.execute(query)
+        rows: Iterable[Any] = connection.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE})
     else:
         rows = (
             row
@@ -115,14 +114,14 @@ def entry_states(connection: Connection, keys: Collection[Key] | None = None) ->
             for row in connection.execute(query.where(CATALOG_ENTRY.c.kind == kind, CATALOG_ENTRY.c.id.in_(ids)))
         )
     return {
-        (_KINDS[row.kind], row.id): EntryState(row.digest if row.is_object else _NO_DIGEST, row.revision, row.origin)
+        (_KINDS[row.kind], row.id): EntryState(_digest(row), row.revision, row.origin)
         for row in rows
         if row.kind in _KINDS
     }
 
 
 def read_facts(connection: Connection, keys: Collection[Key]) -> dict[Key, Any]:
-    """Facts of the named entries, as text where they are no JSON; those that do not exist are left out."""
+    """Facts of the named entries, as text where they are damaged; those that do not exist are left out."""
     query = select(CATALOG_ENTRY.c.kind, CATALOG_ENTRY.c.id, _FACTS.label("facts"))
     return {
         (_KINDS[row.kind], row.id): facts_of(row.facts)
@@ -132,16 +131,21 @@ def read_facts(connection: Connection, keys: Collection[Key]) -> dict[Key, Any]:
 
 
 def facts_of(stored: str | bytes) -> Any:  # noqa: ANN401  # whatever stands there
-    """Facts as they are stored, or the text itself where it is no JSON."""
+    """Facts as they are stored, or the text itself where `checked_json` does not read it."""
     raw = stored_bytes(stored)
     with suppress(ValueError):
-        return json.loads(raw.decode())
+        checked_json(raw)
+        # Which keeps every digit of a number.
+        return json.loads(raw)
     return raw.decode(errors="replace")
 
 
-def _keeps_anything(connection: Connection) -> bool:
-    """Whether the database keeps as facts what is no JSON, which PostgreSQL refuses."""
-    return connection.dialect.name == "sqlite"
+def _digest(row: Row[Any]) -> str:
+    """The digest of an entry, empty where its facts are no object."""
+    with suppress(ValueError):
+        if isinstance(checked_json(stored_bytes(row.facts)), dict):
+            return row.digest  # type: ignore[no-any-return]  # a text, as the table says
+    return _NO_DIGEST
 
 
 def keys_ever_from(connection: Connection, origin: str, keys: Collection[Key]) -> set[Key]:

@@ -8,7 +8,6 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import orjson
 from sqlalchemy import URL, Connection, DateTime, Dialect, Engine, LargeBinary, Text, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.types import TypeDecorator
@@ -143,14 +142,6 @@ def dispose_after_fork(engine: Engine) -> None:
     engine.dispose(close=False)
 
 
-def _is_object(stored: bytes) -> bool:
-    """Whether bytes are a JSON object, which SQLite's own functions say of what is no UTF-8 too."""
-    try:
-        return isinstance(orjson.loads(stored), dict)
-    except ValueError:
-        return False
-
-
 def _postgresql_arguments(url: URL, timeout_seconds: float) -> dict[str, Any]:
     milliseconds = math.ceil(timeout_seconds * 1000)
     arguments: dict[str, Any] = {
@@ -175,7 +166,6 @@ def _take_over_sqlite_transactions(engine: Engine, timeout_seconds: float) -> No
         # An acknowledgement is a promise: FULL flushes each commit, NORMAL may lose the last ones with the power.
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
-        connection.create_function("is_object", 1, _is_object, deterministic=True)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:

@@ -1,9 +1,9 @@
-"""Rows of SQLite that something else damaged: SQLite keeps as a text whatever was written, UTF-8 or not."""
+"""Rows that something else damaged: SQLite keeps as a text whatever was written, PostgreSQL what it can parse."""
 
 from collections.abc import Iterator
 
 import pytest
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
 from service.storage.canonical import compact_json
 from service.storage.catalog import Change, current_revision, entry_states, facts_of, read_facts
@@ -19,7 +19,21 @@ from tests.storage.entries import GPU, gpu_change, gpu_facts, store
 
 WHOLE = compact_json(gpu_facts("t4")).encode()
 NO_TEXT = WHOLE.replace(b"T4", b"T\xff4")
-DAMAGED = pytest.mark.parametrize("facts", [NO_TEXT, WHOLE[:-9], b"\xff", b"{\x00", b""])
+DEEP = b'{"a":' * 3000
+BESIDE = WHOLE[:-1] + b',"a":%s}'
+"""A whole entry, but for one more fact."""
+NO_JSON = [b"NaN", b'{"a":NaN}', DEEP, BESIDE % b"-Infinity"]
+UNREADABLE = [
+    b'{"memory_bytes":1e999}',
+    DEEP + b"1" + b"}" * 3000,
+    BESIDE % b"1e999",
+    BESIDE % (b"[" * 900 + b"]" * 900),
+    BESIDE % b'"\\ud800"',
+]
+"""What is JSON, but nothing that an answer could repeat."""
+DAMAGED = pytest.mark.parametrize(
+    "facts", [NO_TEXT, WHOLE[:-9], b"\xff", b"{\x00", b"", *NO_JSON, *UNREADABLE], ids=lambda facts: repr(facts[-24:])
+)
 
 
 @pytest.fixture
@@ -28,6 +42,14 @@ def engine(sqlite: Databases) -> Iterator[Engine]:
         engine = make_engine(url)
         yield engine
         engine.dispose()
+
+
+@pytest.fixture
+def either(database_url: str) -> Iterator[Engine]:
+    """Once on each database."""
+    engine = make_engine(database_url)
+    yield engine
+    engine.dispose()
 
 
 def damage(engine: Engine, facts: bytes, table: str = "catalog_entry", *, entry_id: str = "t4") -> None:
@@ -107,6 +129,29 @@ def test_a_key_that_is_no_text_hides_no_other(engine: Engine, caplog: pytest.Log
     assert keeper.refresh()
     assert keeper.current().ids(GPU) == ("a100",)
     assert "catalog entry left out: b'gpu' b't\\xff4' (its key is no UTF-8)" in caplog.text
+
+
+@pytest.mark.parametrize("facts", UNREADABLE, ids=lambda facts: repr(facts[-24:]))
+def test_what_either_database_keeps_as_json_is_written_anew(
+    either: Engine, tmp_path_factory: pytest.TempPathFactory, facts: bytes
+) -> None:
+    folder = CatalogFolder(tmp_path_factory.mktemp("catalog")).gpu("a100").gpu("t4")
+    load(either, folder.path, "tests")
+    with writing(either) as connection:
+        statement = text("UPDATE catalog_entry SET facts = CAST(:facts AS JSON) WHERE id = 't4'")
+        if connection.dialect.name == "sqlite":
+            statement = text("UPDATE catalog_entry SET facts = :facts WHERE id = 't4'")
+        connection.execute(statement, {"facts": facts.decode()})
+    keeper = SnapshotKeeper(either)
+    assert keeper.refresh()
+    assert keeper.current().ids(GPU) == ("a100",)
+
+    report = load(either, folder.path, "tests")
+
+    assert (report.changed, report.unchanged) == (1, 1)
+    assert report.lines[0] == "~ gpu t4"
+    assert keeper.refresh()
+    assert keeper.current().facts(GPU, "t4") == gpu_facts("t4")
 
 
 def test_what_is_no_json_is_told_as_text() -> None:
