@@ -12,7 +12,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, Row, Table, cast, delete, insert, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, Text, and_, cast, delete, insert, select
 
 from service.domain.catalog import CatalogKind
 from service.storage.canonical import checked_json, facts_digest
@@ -104,7 +104,7 @@ def lock_catalog(connection: Connection) -> None:
 def entry_states(connection: Connection, keys: Collection[Key] | None = None) -> dict[Key, EntryState]:
     """State of the named entries, or of all; those that do not exist are left out."""
     entry = CATALOG_ENTRY.c
-    query = select(entry.kind, entry.id, entry.digest, entry.revision, entry.origin, _FACTS.label("facts"))
+    query = select(*key_columns(entry), entry.digest, entry.revision, entry.origin, _FACTS.label("facts"))
     if keys is None:
         rows: Iterable[Any] = connection.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE})
     else:
@@ -113,11 +113,25 @@ def entry_states(connection: Connection, keys: Collection[Key] | None = None) ->
             for kind, ids in _in_batches(keys)
             for row in connection.execute(query.where(CATALOG_ENTRY.c.kind == kind, CATALOG_ENTRY.c.id.in_(ids)))
         )
-    return {
-        (_KINDS[row.kind], row.id): EntryState(_digest(row), row.revision, row.origin)
-        for row in rows
-        if row.kind in _KINDS
-    }
+    return {key: EntryState(_digest(row), row.revision, row.origin) for row in rows if (key := key_of(row))}
+
+
+def key_columns(columns: Any) -> tuple[ColumnElement[Any], ...]:  # noqa: ANN401  # the columns of a table or of a query
+    """What `key_of` reads a key from: its two columns, and whether both are texts, which SQLite does not see to."""
+    both = columns.kind, columns.id
+    kind, entry_id = (cast(column, STORED_TEXT) for column in both)
+    # A blob equals no text, not even that of the same bytes.
+    is_text = and_(*(column == cast(column, Text) for column in both))
+    return kind.label("kind"), entry_id.label("id"), is_text.label("is_text")
+
+
+def key_of(row: Row[Any]) -> Key | None:
+    """The key of an entry; None where this release has no such kind, and where something else wrote what is no text."""
+    try:
+        kind, entry_id = (stored_bytes(value).decode() for value in (row.kind, row.id))
+    except UnicodeDecodeError:
+        return None
+    return (_KINDS[kind], entry_id) if row.is_text and kind in _KINDS else None
 
 
 def read_facts(connection: Connection, keys: Collection[Key]) -> dict[Key, Any]:
@@ -197,25 +211,27 @@ def apply_changes(
 
 
 def _entries_after(connection: Connection, revision: int) -> Iterator[StoredEntry]:
-    kept, entry_id = (cast(column, STORED_TEXT) for column in (CATALOG_ENTRY.c.kind, CATALOG_ENTRY.c.id))
-    query = select(kept, entry_id, _FACTS, CATALOG_ENTRY.c.revision).where(CATALOG_ENTRY.c.revision > revision)
+    entry = CATALOG_ENTRY.c
+    columns = *key_columns(entry), _FACTS.label("facts"), entry.revision
+    query: Select[Any] = select(*columns).where(entry.revision > revision)
     # In portions: the peak while loading 10^5 entries would stay with the worker for good.
     for row in connection.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE}):
-        kind, name, facts = map(stored_bytes, row[:3])
-        try:
-            if (known := kind.decode()) in _KINDS:
-                yield StoredEntry(_KINDS[known], name.decode(), facts, row[3])
-        except UnicodeDecodeError:
-            _logger.warning("catalog entry left out: %r %r (its key is no UTF-8)", kind, name)
+        key = key_of(row)
+        if key is not None:
+            yield StoredEntry(*key, stored_bytes(row.facts), row.revision)
+        elif not _is_of_another_release(row):
+            _logger.warning("catalog entry left out: %r %r (its key is no text)", *map(stored_bytes, row[:2]))
+
+
+def _is_of_another_release(row: Row[Any]) -> bool:
+    return row.is_text and stored_bytes(row.kind).isascii() and stored_bytes(row.kind).decode() not in _KINDS
 
 
 def _deleted_after(connection: Connection, revision: int) -> Iterator[Key]:
     gone = CATALOG_CHANGE.c.revision > revision, CATALOG_CHANGE.c.action == "deleted"
-    for kind, entry_id in connection.execute(
-        select(CATALOG_CHANGE.c.kind, CATALOG_CHANGE.c.id).distinct().where(*gone)
-    ):
-        if kind in _KINDS:
-            yield _KINDS[kind], entry_id
+    for row in connection.execute(select(*key_columns(CATALOG_CHANGE.c)).distinct().where(*gone)):
+        if key := key_of(row):
+            yield key
 
 
 def _in_batches(keys: Collection[Key]) -> Iterator[tuple[CatalogKind, Sequence[str]]]:

@@ -9,13 +9,11 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Select, Subquery, and_, cast, func, select
 
-from service.domain.catalog import CatalogKind
-from service.storage.catalog import CatalogDelta, Key, StoredEntry, facts_of
+from service.storage.catalog import CatalogDelta, Key, StoredEntry, facts_of, key_columns, key_of
 from service.storage.database import STORED_TEXT, stored_bytes
 from service.storage.tables import CATALOG_CHANGE, CATALOG_REVISION
 
 _ROWS_AT_ONCE: Final = 1000
-_KINDS: Final = {kind.value: kind for kind in CatalogKind}
 _FACTS: Final = cast(CATALOG_CHANGE.c.facts, STORED_TEXT)
 
 
@@ -82,12 +80,10 @@ def way_back(connection: Connection, revision: int) -> CatalogDelta:
 def _states_at(connection: Connection, revision: int) -> Iterator[tuple[Key, StoredEntry | None]]:
     """Every entry that changed after `revision`, with its state then; None where it was not there."""
     rows = connection.execute(_past_states(revision), execution_options={"yield_per": _ROWS_AT_ONCE})
-    for kind_name, entry_id, changed_in, action, facts in rows:
-        kind = _KINDS.get(kind_name)
-        if kind is not None:
-            there = action not in {None, "deleted"} and facts is not None
-            state = StoredEntry(kind, entry_id, stored_bytes(facts), changed_in) if there else None
-            yield (kind, entry_id), state
+    for row in rows:
+        if key := key_of(row):
+            there = row.action not in {None, "deleted"} and row.facts is not None
+            yield key, StoredEntry(*key, stored_bytes(row.facts), row.revision) if there else None
 
 
 def _past_states(revision: int) -> Select[Any]:
@@ -99,7 +95,8 @@ def _past_states(revision: int) -> Select[Any]:
         .scalar_subquery()
     )
     same = and_(then.c.kind == touched.c.kind, then.c.id == touched.c.id, then.c.revision == newest_then)
-    columns = touched.c.kind, touched.c.id, then.c.revision, then.c.action, cast(then.c.facts, STORED_TEXT)
+    facts = cast(then.c.facts, STORED_TEXT).label("facts")
+    columns = *key_columns(touched.c), then.c.revision, then.c.action, facts
     return select(*columns).select_from(touched).outerjoin(then, same)
 
 

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from service.storage.canonical import compact_json
-from service.storage.catalog import Change, current_revision, entry_states, facts_of, read_facts
+from service.storage.catalog import Change, StoredEntry, current_revision, entry_states, facts_of, read_facts
 from service.storage.catalog_files import load
 from service.storage.database import make_engine, reading, writing
 from service.storage.entry_writes import Writer, write_entry
@@ -34,6 +34,10 @@ UNREADABLE = [
 DAMAGED = pytest.mark.parametrize(
     "facts", [NO_TEXT, WHOLE[:-9], b"\xff", b"{\x00", b"", *NO_JSON, *UNREADABLE], ids=lambda facts: repr(facts[-24:])
 )
+Key = tuple[str, bytes, bytes]
+NO_KEY = pytest.mark.parametrize(
+    "key", [("TEXT", b"gpu", b"t\xff4"), ("TEXT", b"g\xffpu", b"t4"), ("BLOB", b"gpu", b"t4")], ids=str
+)
 
 
 @pytest.fixture
@@ -56,6 +60,14 @@ def damage(engine: Engine, facts: bytes, table: str = "catalog_entry", *, entry_
     with writing(engine) as connection:
         statement = f"UPDATE {table} SET facts = CAST(? AS TEXT) WHERE id = ?"  # of these tests' own
         connection.exec_driver_sql(statement, (facts, entry_id))
+
+
+def damage_key(engine: Engine, of_type: str, kind: bytes, entry_id: bytes, table: str = "catalog_entry") -> None:
+    with writing(engine) as connection:
+        values = f"kind = CAST(? AS TEXT), id = CAST(? AS {of_type})"
+        connection.exec_driver_sql(
+            f"UPDATE {table} SET {values} WHERE id = 't4'", (kind, entry_id)
+        )  # of these tests' own
 
 
 @DAMAGED
@@ -120,15 +132,46 @@ def test_a_state_of_the_past_that_is_no_text_hides_no_other(engine: Engine, fact
     assert past.ids(GPU) == ("a100",)
 
 
-def test_a_key_that_is_no_text_hides_no_other(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+@NO_KEY
+def test_a_key_that_is_no_text_hides_no_other(engine: Engine, caplog: pytest.LogCaptureFixture, key: Key) -> None:
     store(engine, gpu_change(), gpu_change("t4"))
-    with writing(engine) as connection:
-        connection.exec_driver_sql("UPDATE catalog_entry SET id = CAST(X'74FF34' AS TEXT) WHERE id = 't4'")
+    damage_key(engine, *key)
     keeper = SnapshotKeeper(engine)
 
     assert keeper.refresh()
     assert keeper.current().ids(GPU) == ("a100",)
-    assert "catalog entry left out: b'gpu' b't\\xff4' (its key is no UTF-8)" in caplog.text
+    assert f"catalog entry left out: {key[1]!r} {key[2]!r} (its key is no text)" in caplog.text
+
+
+@NO_KEY
+def test_the_files_write_an_entry_beside_a_key_that_is_no_text(
+    engine: Engine, tmp_path_factory: pytest.TempPathFactory, key: Key
+) -> None:
+    folder = CatalogFolder(tmp_path_factory.mktemp("catalog")).gpu("a100").gpu("t4")
+    load(engine, folder.path, "tests")
+    damage_key(engine, *key)
+
+    report = load(engine, folder.path, "tests")
+
+    assert (report.lines, report.unchanged) == (("+ gpu t4",), 1)
+    assert load(engine, folder.path, "tests").unchanged == 2
+    keeper = SnapshotKeeper(engine)
+    assert keeper.refresh()
+    assert keeper.current().by_id(GPU, "t4") == StoredEntry(GPU, "t4", WHOLE, report.revision)
+
+
+@NO_KEY
+def test_a_change_whose_key_is_no_text_hides_no_other(engine: Engine, key: Key) -> None:
+    store(engine, gpu_change(), gpu_change("t4"))
+    keeper = SnapshotKeeper(engine)
+    keeper.refresh()
+    store(engine, Change(GPU, "t4", None), Change(GPU, "a100", None))
+    damage_key(engine, *key, table="catalog_change")
+
+    assert keeper.refresh()
+    assert keeper.current().ids(GPU) == ("t4",)
+    with reading(engine) as connection:
+        assert Snapshot.empty().changed(way_back(connection, 1)).ids(GPU) == ("a100",)
 
 
 @pytest.mark.parametrize("facts", UNREADABLE, ids=lambda facts: repr(facts[-24:]))
