@@ -12,11 +12,25 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, Table, Text, and_, cast, delete, insert, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Integer,
+    Row,
+    Select,
+    Table,
+    Text,
+    and_,
+    cast,
+    delete,
+    insert,
+    outerjoin,
+    select,
+)
 
 from service.domain.catalog import CatalogKind
 from service.storage.canonical import checked_json, facts_digest
-from service.storage.database import STORED_TEXT, hold, stored_bytes
+from service.storage.database import STORED_TEXT, hold, stored_bytes, stored_text
 from service.storage.tables import CATALOG_CHANGE, CATALOG_ENTRY, CATALOG_REVISION
 
 _logger: Final = logging.getLogger(__name__)
@@ -30,6 +44,9 @@ _ROWS_AT_ONCE: Final = 1000
 _KINDS: Final = {kind.value: kind for kind in CatalogKind}
 _FACTS: Final = cast(CATALOG_ENTRY.c.facts, STORED_TEXT)
 _NO_DIGEST: Final = ""
+_REVISION: Final = cast(CATALOG_ENTRY.c.revision, Integer)
+# SQLite keeps as a number what is none, unless it can be read as one.
+_SOUND_REVISION: Final = _REVISION.label("revision"), (CATALOG_ENTRY.c.revision == _REVISION).label("is_whole")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +81,13 @@ class CatalogDelta:
 class EntryState:
     """What a writer compares with: the digest of the facts, the revision they came in, and where that came from.
 
-    The digest is empty where what is stored is no object: no facts are the same as those.
+    The digest is empty where the facts are no object or another value of the row is damaged: no facts are the same as
+    those. A damaged origin is that of the revision, or None where that one is damaged too.
     """
 
     digest: str
     revision: int
-    origin: str
+    origin: str | None
 
 
 def current_revision(connection: Connection) -> int:
@@ -104,7 +122,10 @@ def lock_catalog(connection: Connection) -> None:
 def entry_states(connection: Connection, keys: Collection[Key] | None = None) -> dict[Key, EntryState]:
     """State of the named entries, or of all; those that do not exist are left out."""
     entry = CATALOG_ENTRY.c
-    query = select(*key_columns(entry), entry.digest, entry.revision, entry.origin, _FACTS.label("facts"))
+    columns = *key_columns(entry), *_SOUND_REVISION, _FACTS.label("facts")
+    texts = {"digest": entry.digest, "origin": entry.origin, "made_in": CATALOG_REVISION.c.origin}
+    query: Select[Any] = select(*columns, *(cast(text, STORED_TEXT).label(name) for name, text in texts.items()))
+    query = query.select_from(outerjoin(CATALOG_ENTRY, CATALOG_REVISION))
     if keys is None:
         rows: Iterable[Any] = connection.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE})
     else:
@@ -113,7 +134,7 @@ def entry_states(connection: Connection, keys: Collection[Key] | None = None) ->
             for kind, ids in _in_batches(keys)
             for row in connection.execute(query.where(CATALOG_ENTRY.c.kind == kind, CATALOG_ENTRY.c.id.in_(ids)))
         )
-    return {key: EntryState(_digest(row), row.revision, row.origin) for row in rows if (key := key_of(row))}
+    return {key: _state(row) for row in rows if (key := key_of(row))}
 
 
 def key_columns(columns: Any) -> tuple[ColumnElement[Any], ...]:  # noqa: ANN401  # the columns of a table or of a query
@@ -154,12 +175,18 @@ def facts_of(stored: str | bytes) -> Any:  # noqa: ANN401  # whatever stands the
     return raw.decode(errors="replace")
 
 
-def _digest(row: Row[Any]) -> str:
-    """The digest of an entry, empty where its facts are no object."""
-    with suppress(ValueError):
-        if isinstance(checked_json(stored_bytes(row.facts)), dict):
-            return row.digest  # type: ignore[no-any-return]  # a text, as the table says
-    return _NO_DIGEST
+def _state(row: Row[Any]) -> EntryState:
+    digest, origin = stored_text(row.digest), stored_text(row.origin)
+    sound = row.is_whole and origin is not None and _is_object(row.facts)
+    made_in = None if row.made_in is None else stored_text(row.made_in)
+    return EntryState(digest if sound and digest else _NO_DIGEST, row.revision, made_in if origin is None else origin)
+
+
+def _is_object(facts: str | bytes) -> bool:
+    try:
+        return isinstance(checked_json(stored_bytes(facts)), dict)
+    except ValueError:
+        return False
 
 
 def keys_ever_from(connection: Connection, origin: str, keys: Collection[Key]) -> set[Key]:
@@ -175,13 +202,15 @@ def keys_ever_from(connection: Connection, origin: str, keys: Collection[Key]) -
 
 def keys_deleted_by_others(connection: Connection, origin: str, keys: Collection[Key]) -> set[Key]:
     """Those of the named entries whose last change was a deletion that came from another origin."""
+    # Compared there: an origin that is no UTF-8 would not come over.
+    deleted_by_others = and_(CATALOG_CHANGE.c.action == "deleted", CATALOG_REVISION.c.origin != origin)
     query = (
-        select(CATALOG_CHANGE.c.kind, CATALOG_CHANGE.c.id, CATALOG_CHANGE.c.action, CATALOG_REVISION.c.origin)
+        select(CATALOG_CHANGE.c.kind, CATALOG_CHANGE.c.id, deleted_by_others.label("deleted_by_others"))
         .join(CATALOG_REVISION)
         .order_by(CATALOG_CHANGE.c.revision)
     )
     last = {
-        (_KINDS[row.kind], row.id): row.action == "deleted" and row.origin != origin
+        (_KINDS[row.kind], row.id): row.deleted_by_others
         for kind, ids in _in_batches(keys)
         for row in connection.execute(query.where(CATALOG_CHANGE.c.kind == kind, CATALOG_CHANGE.c.id.in_(ids)))
     }
@@ -212,12 +241,14 @@ def apply_changes(
 
 def _entries_after(connection: Connection, revision: int) -> Iterator[StoredEntry]:
     entry = CATALOG_ENTRY.c
-    columns = *key_columns(entry), _FACTS.label("facts"), entry.revision
+    columns = *key_columns(entry), *_SOUND_REVISION, _FACTS.label("facts")
     query: Select[Any] = select(*columns).where(entry.revision > revision)
     # In portions: the peak while loading 10^5 entries would stay with the worker for good.
     for row in connection.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE}):
         key = key_of(row)
-        if key is not None:
+        if key is not None and not row.is_whole:
+            _logger.warning("catalog entry left out: %s %s (its revision is no number)", *key)
+        elif key is not None:
             yield StoredEntry(*key, stored_bytes(row.facts), row.revision)
         elif not _is_of_another_release(row):
             _logger.warning("catalog entry left out: %r %r (its key is no text)", *map(stored_bytes, row[:2]))

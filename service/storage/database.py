@@ -126,6 +126,14 @@ def stored_bytes(stored: str | bytes) -> bytes:
     return stored if isinstance(stored, bytes) else stored.encode()
 
 
+def stored_text(stored: str | bytes) -> str | None:
+    """The same as a text; None where it is no UTF-8, which something else wrote."""
+    try:
+        return stored_bytes(stored).decode()
+    except UnicodeDecodeError:
+        return None
+
+
 def begin_write(connection: Connection) -> Connection:
     """Mark a connection whose next transaction may write."""
     return connection.execution_options(**{_WRITES: True})

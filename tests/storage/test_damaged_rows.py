@@ -1,6 +1,7 @@
 """Rows that something else damaged: SQLite keeps as a text whatever was written, PostgreSQL what it can parse."""
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from sqlalchemy import Engine, text
@@ -49,6 +50,11 @@ def engine(sqlite: Databases) -> Iterator[Engine]:
 
 
 @pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory) -> CatalogFolder:
+    return CatalogFolder(tmp_path_factory.mktemp("catalog")).gpu("a100").gpu("t4")
+
+
+@pytest.fixture
 def either(database_url: str) -> Iterator[Engine]:
     """Once on each database."""
     engine = make_engine(database_url)
@@ -70,6 +76,15 @@ def damage_key(engine: Engine, of_type: str, kind: bytes, entry_id: bytes, table
         )  # of these tests' own
 
 
+def damage_column(engine: Engine, column: str, value: str, *ids: str | int, table: str = "catalog_entry") -> None:
+    """Set a column to an SQL expression, past every constraint."""
+    with closing(engine.raw_connection()) as connection:
+        connection.execute("PRAGMA foreign_keys = OFF")
+        for row_id in ids or ["t4"]:
+            connection.execute(f"UPDATE {table} SET {column} = {value} WHERE id = ?", (row_id,))  # of these tests' own
+        connection.execute("PRAGMA foreign_keys = ON")
+
+
 @DAMAGED
 def test_an_entry_that_is_no_text_hides_no_other(
     engine: Engine, facts: bytes, caplog: pytest.LogCaptureFixture
@@ -88,8 +103,7 @@ def test_an_entry_that_is_no_text_hides_no_other(
 
 
 @DAMAGED
-def test_the_files_write_it_anew(engine: Engine, tmp_path_factory: pytest.TempPathFactory, facts: bytes) -> None:
-    folder = CatalogFolder(tmp_path_factory.mktemp("catalog")).gpu("a100").gpu("t4")
+def test_the_files_write_it_anew(engine: Engine, folder: CatalogFolder, facts: bytes) -> None:
     load(engine, folder.path, "tests")
     with reading(engine) as connection:
         before = read_facts(connection, [(GPU, "t4")])
@@ -144,10 +158,7 @@ def test_a_key_that_is_no_text_hides_no_other(engine: Engine, caplog: pytest.Log
 
 
 @NO_KEY
-def test_the_files_write_an_entry_beside_a_key_that_is_no_text(
-    engine: Engine, tmp_path_factory: pytest.TempPathFactory, key: Key
-) -> None:
-    folder = CatalogFolder(tmp_path_factory.mktemp("catalog")).gpu("a100").gpu("t4")
+def test_the_files_write_an_entry_beside_a_key_that_is_no_text(engine: Engine, folder: CatalogFolder, key: Key) -> None:
     load(engine, folder.path, "tests")
     damage_key(engine, *key)
 
@@ -176,9 +187,8 @@ def test_a_change_whose_key_is_no_text_hides_no_other(engine: Engine, key: Key) 
 
 @pytest.mark.parametrize("facts", UNREADABLE, ids=lambda facts: repr(facts[-24:]))
 def test_what_either_database_keeps_as_json_is_written_anew(
-    either: Engine, tmp_path_factory: pytest.TempPathFactory, facts: bytes
+    either: Engine, folder: CatalogFolder, facts: bytes
 ) -> None:
-    folder = CatalogFolder(tmp_path_factory.mktemp("catalog")).gpu("a100").gpu("t4")
     load(either, folder.path, "tests")
     with writing(either) as connection:
         statement = text("UPDATE catalog_entry SET facts = CAST(:facts AS JSON) WHERE id = 't4'")
@@ -200,3 +210,69 @@ def test_what_either_database_keeps_as_json_is_written_anew(
 def test_what_is_no_json_is_told_as_text() -> None:
     assert facts_of(NO_TEXT) == NO_TEXT.decode(errors="replace")
     assert facts_of(WHOLE) == facts_of(WHOLE.decode()) == gpu_facts("t4")
+
+
+NO_UTF8, BLOB = "CAST(X'66FF' AS TEXT)", "X'66FF'"
+
+
+@pytest.mark.parametrize("value", [NO_UTF8, BLOB])
+@pytest.mark.parametrize("column", ["digest", "origin"])
+def test_the_files_write_a_row_anew_whose_digest_or_origin_is_no_text(
+    engine: Engine, folder: CatalogFolder, column: str, value: str
+) -> None:
+    load(engine, folder.path, "tests")
+    damage_column(engine, column, value)
+
+    report = load(engine, folder.path, "tests")
+
+    assert report.lines == ("~ gpu t4", "    written anew: the row is damaged, its facts are the same")
+    assert (report.changed, report.unchanged) == (1, 1)
+    assert load(engine, folder.path, "tests").unchanged == 2
+
+
+def test_a_damaged_origin_takes_no_entry_from_those_who_changed_it(engine: Engine, folder: CatalogFolder) -> None:
+    load(engine, folder.path, "tests")
+    store(engine, gpu_change("t4", name="ours"), gpu_change("l4"), origin="api")
+    damage_column(engine, "origin", NO_UTF8, "t4", "l4")
+
+    report = load(engine, folder.path, "tests")
+
+    assert (report.changed, report.deleted) == (0, 0)
+    assert report.conflicts == ("gpu t4: changed by api in revision 2",)
+    assert load(engine, folder.path, "tests", overwrite=True).changed == 1
+
+
+def test_where_no_origin_is_left_only_what_the_files_hold_is_theirs(engine: Engine, folder: CatalogFolder) -> None:
+    load(engine, folder.path, "tests")
+    store(engine, gpu_change("t4", name="ours"), gpu_change("l4"), origin="api")
+    damage_column(engine, "origin", NO_UTF8, "t4", "l4")
+    damage_column(engine, "origin", NO_UTF8, 2, table="catalog_revision")
+
+    report = load(engine, folder.path, "tests")
+
+    assert report.lines == ("~ gpu t4", '    name: "ours" -> "T4"')
+    assert report.conflicts == ()
+
+
+def test_a_deletion_of_unreadable_origin_is_one_by_others(engine: Engine, folder: CatalogFolder) -> None:
+    load(engine, folder.path, "tests")
+    store(engine, Change(GPU, "t4", None), origin="api")
+    damage_column(engine, "origin", NO_UTF8, 2, table="catalog_revision")
+
+    assert load(engine, folder.path, "tests").conflicts == ("gpu t4: deleted since, not created again",)
+
+
+@pytest.mark.parametrize("value", ["'ten'", NO_UTF8, BLOB, "1.5"])
+def test_a_row_whose_revision_is_no_number_is_left_out_until_the_files_write_it(
+    engine: Engine, folder: CatalogFolder, caplog: pytest.LogCaptureFixture, value: str
+) -> None:
+    load(engine, folder.path, "tests")
+    damage_column(engine, "revision", value)
+    keeper = SnapshotKeeper(engine)
+
+    assert keeper.refresh()
+    assert keeper.current().ids(GPU) == ("a100",)
+    assert "catalog entry left out: gpu t4 (its revision is no number)" in caplog.text
+    assert load(engine, folder.path, "tests").changed == 1
+    assert keeper.refresh()
+    assert keeper.current().ids(GPU) == ("a100", "t4")
