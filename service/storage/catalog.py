@@ -30,7 +30,7 @@ from sqlalchemy import (
 
 from service.domain.catalog import CatalogKind
 from service.storage.canonical import checked_json, facts_digest
-from service.storage.database import STORED_TEXT, hold, stored_bytes, stored_text
+from service.storage.database import STORED_TEXT, STORED_TIME, hold, stored_bytes, stored_text, stored_time
 from service.storage.tables import CATALOG_CHANGE, CATALOG_ENTRY, CATALOG_REVISION
 
 _logger: Final = logging.getLogger(__name__)
@@ -281,13 +281,20 @@ def _change_row(change: Change, stored: EntryState | None) -> dict[str, Any] | N
 
 
 def _add_revision(connection: Connection, author: str, origin: str, summary: str) -> int:
-    newest = select(CATALOG_REVISION.c.id, CATALOG_REVISION.c.made_at).order_by(CATALOG_REVISION.c.id.desc()).limit(1)
+    made_at = cast(CATALOG_REVISION.c.made_at, STORED_TIME).label("made_at")
+    newest: Select[Any] = select(CATALOG_REVISION.c.id, made_at).order_by(CATALOG_REVISION.c.id.desc()).limit(1)
     last = connection.execute(newest).first()
     now = datetime.now(UTC)
     revision: int = last.id + 1 if last else 1
     # Times rise with revisions even where a clock was set back: history is asked by time.
-    made_at = max(now, last.made_at) if last else now
-    columns = {"id": revision, "made_at": made_at, "author": author, "origin": origin, "summary": summary}
+    before = stored_time(last.made_at) if last else None
+    columns = {
+        "id": revision,
+        "made_at": max(now, before or now),
+        "author": author,
+        "origin": origin,
+        "summary": summary,
+    }
     connection.execute(insert(CATALOG_REVISION).values(columns))
     return revision
 

@@ -52,6 +52,10 @@ class UtcDateTime(TypeDecorator[datetime]):
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
+STORED_TIME: Final = UtcDateTime().with_variant(LargeBinary(), "sqlite")
+"""A time to cast to, for `stored_time`."""
+
+
 def database_url(url: str | URL) -> URL:
     """The address with its driver named; raises DatabaseUrlError for what is neither SQLite on disk nor PostgreSQL."""
     try:
@@ -131,6 +135,17 @@ def stored_text(stored: str | bytes) -> str | None:
     try:
         return stored_bytes(stored).decode()
     except UnicodeDecodeError:
+        return None
+
+
+def stored_time(stored: datetime | bytes) -> datetime | None:
+    """What a column cast to STORED_TIME holds; None where it is no time, which something else wrote."""
+    if isinstance(stored, datetime):
+        return stored
+    try:
+        moment = datetime.fromisoformat(stored.decode())
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
         return None
 
 
