@@ -36,7 +36,7 @@ def checked_json(stored: bytes) -> Any:  # noqa: ANN401  # any JSON value
         try:
             orjson.dumps(value)
         except TypeError as error:
-            raise ValueError("it is nested too deeply") from error
+            raise ValueError("is nested too deeply") from error
     return value
 
 

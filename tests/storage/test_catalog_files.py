@@ -66,6 +66,27 @@ def test_what_is_stored_and_no_object_becomes_what_the_files_say(engine: Engine,
     assert stored_name(engine, "t4") == "T4"
 
 
+_DEEP = f"{'[' * 150}%s{']' * 150}"
+
+
+@pytest.mark.parametrize(
+    "text, detail",
+    [
+        ("a: &a [*a]", "line 1: a value holds itself"),
+        (f"a: {'[' * 500}{']' * 500}", "nested too deeply"),
+        (f"a: &a {_DEEP % 1}\nb: &b {_DEEP % '*a'}\n", "nested too deeply"),
+        (f"a: &a {_DEEP % 1}\nb: &b {_DEEP % '*a'}\nc: &c {_DEEP % '*b'}\nd: {_DEEP % '*c'}", "nested too deeply"),
+        ("a: !!binary aGk=", "line 1: could not determine"),
+        ("a: 1e999", "JSON"),
+    ],
+)
+def test_what_no_entry_can_hold_names_its_file(folder: CatalogFolder, text: str, detail: str) -> None:
+    (problem,) = problems(folder.gpu("a").text("gpus/c.yaml", text))
+
+    assert problem.file == "gpus/c.yaml"
+    assert detail in problem.detail
+
+
 def test_every_problem_is_named_at_once_with_its_file_and_place(folder: CatalogFolder) -> None:
     folder.gpu("a", advertised_bytes=0).gpu("b", checked="2026-13-01").text("gpus/c.yaml", "id: [")
 
