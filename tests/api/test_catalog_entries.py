@@ -171,7 +171,7 @@ def test_a_model_that_no_reader_knows_says_so(desk: Desk) -> None:
     model = desk.client.get("/models/later").get_json()
 
     assert (model["has_reader"], model["cache_layers"], model["modules"]) == (False, None, None)
-    assert "No reader knows the model_type 'of-tomorrow'" in model["unread_reason"]
+    assert 'No reader knows the model_type "of-tomorrow"' in model["unread_reason"]
 
 
 def test_history_tells_the_newest_first(desk: Desk) -> None:
