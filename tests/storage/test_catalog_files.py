@@ -109,8 +109,26 @@ def test_of_alternatives_the_nearest_is_explained(folder: CatalogFolder) -> None
     folder.gpu("a", size={"a": "one"})
 
     assert [(problem.pointer, problem.detail) for problem in problems(folder)] == [
-        ("/size/a", "'one' is not of type 'integer'")
+        ("/size/a", '"one" is not of type integer')
     ]
+
+
+@pytest.mark.parametrize(
+    "size, detail",
+    [
+        ({"a": [None, True]}, "[null, true] is not of type integer"),
+        ({"a": {"b": "c" * 300}}, '{"b": "' + "c" * 33 + "… is not of type integer"),
+        ({"b": None}, 'null is not one of 1, true, "x"'),
+        ({"c": [True, None]}, "[true, null] is too long"),
+        ({"d": 0}, "0 is not of type string or null"),
+    ],
+)
+def test_a_refused_value_is_written_as_json(folder: CatalogFolder, size: object, detail: str) -> None:
+    integer, one_of = {"type": "integer"}, {"enum": [1, True, "x"]}
+    size_schema = {"properties": {"a": integer, "b": one_of, "c": {"maxItems": 1}, "d": {"type": ["string", "null"]}}}
+    folder.schema("gpu", {"properties": {"size": size_schema}})
+
+    assert [problem.detail for problem in problems(folder.gpu("a", size=size))] == [detail]
 
 
 def test_an_entry_is_named_as_its_file(folder: CatalogFolder) -> None:
