@@ -146,7 +146,7 @@ def _state_row(state: EntryRevision, before: EntryRevision | None) -> dict[str, 
     known = before is not None and before.facts is not None and state.facts is not None
     return {
         "revision": state.revision,
-        "made_at": state.made_at.isoformat().replace("+00:00", "Z"),
+        "made_at": state.made_at and state.made_at.isoformat().replace("+00:00", "Z"),
         "action": state.action,
         "author": state.author,
         "origin": state.origin,

@@ -81,8 +81,9 @@ def _faults(value: object, pointer: str, name: str, unit: str) -> Iterator[Fault
 def _memory_faults(memory: Mapping[str, Any]) -> Iterator[Fault]:
     """What a process sees of a card is no more than the number on its box read as GiB; a range rises."""
     box, seen, span = (memory.get(name) for name in ("advertised_bytes", "visible_bytes", "visible_range_bytes"))
-    # What is no size at all is named by the schema.
-    if type(box) is int and box > 0 and _number(seen) and seen > box / 10**9 * 2**30 * _MEMORY_MARGIN:
+    # What is no size at all is named by the schema, and one beyond what is exact by its own number.
+    most = box / 10**9 * 2**30 * _MEMORY_MARGIN if type(box) is int and 0 < box <= MAX_EXACT_INTEGER else None
+    if most is not None and _number(seen) and seen > most:
         yield Fault("/memory/visible_bytes", f"is more than {box:,} B on the box can be, read as GiB and 1 %.")
     if isinstance(span, list) and all(map(_number, span)) and span != sorted(span):
         yield Fault("/memory/visible_range_bytes", "must rise: the least first.")

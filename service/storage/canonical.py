@@ -7,7 +7,11 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
+import orjson
+
 _EXACT: Final = 2**53
+_DEEPEST: Final = 254
+"""Levels that orjson writes; what is nested deeper ends in a RecursionError where somebody walks through it."""
 
 
 def compact_json(value: object) -> str:
@@ -18,6 +22,22 @@ def compact_json(value: object) -> str:
 def sorted_json(value: object) -> str:
     """JSON as `compact_json` writes it, but the same for the same value in whatever order its names came."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True)
+
+
+def checked_json(stored: bytes) -> Any:  # noqa: ANN401  # any JSON value
+    """What a JSON text holds; raises ValueError for what could be neither walked through nor written again.
+
+    That is what is no JSON, such as NaN, a number beyond every float, half a surrogate pair, and deep nesting. Whole
+    numbers beyond 64 bits come as floats.
+    """
+    value = orjson.loads(stored)
+    # The levels are at most the brackets, which are counted in no time.
+    if stored.count(b"{") + stored.count(b"[") > _DEEPEST:
+        try:
+            orjson.dumps(value)
+        except TypeError as error:
+            raise ValueError("is nested too deeply") from error
+    return value
 
 
 def whole_numbers(value: Any) -> Any:  # noqa: ANN401  # any JSON value

@@ -12,11 +12,25 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, Table, cast, delete, func, insert, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Integer,
+    Row,
+    Select,
+    Table,
+    Text,
+    and_,
+    cast,
+    delete,
+    insert,
+    outerjoin,
+    select,
+)
 
 from service.domain.catalog import CatalogKind
-from service.storage.canonical import facts_digest
-from service.storage.database import STORED_TEXT, hold, stored_bytes
+from service.storage.canonical import checked_json, facts_digest
+from service.storage.database import STORED_TEXT, STORED_TIME, hold, stored_bytes, stored_text, stored_time
 from service.storage.tables import CATALOG_CHANGE, CATALOG_ENTRY, CATALOG_REVISION
 
 _logger: Final = logging.getLogger(__name__)
@@ -30,6 +44,9 @@ _ROWS_AT_ONCE: Final = 1000
 _KINDS: Final = {kind.value: kind for kind in CatalogKind}
 _FACTS: Final = cast(CATALOG_ENTRY.c.facts, STORED_TEXT)
 _NO_DIGEST: Final = ""
+_REVISION: Final = cast(CATALOG_ENTRY.c.revision, Integer)
+# SQLite keeps as a number what is none, unless it can be read as one.
+_SOUND_REVISION: Final = _REVISION.label("revision"), (CATALOG_ENTRY.c.revision == _REVISION).label("is_whole")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +81,13 @@ class CatalogDelta:
 class EntryState:
     """What a writer compares with: the digest of the facts, the revision they came in, and where that came from.
 
-    The digest is empty where what is stored is no object: no facts are the same as those.
+    The digest is empty where the facts are no object or another value of the row is damaged: no facts are the same as
+    those. A damaged origin is that of the revision, or None where that one is damaged too.
     """
 
     digest: str
     revision: int
-    origin: str
+    origin: str | None
 
 
 def current_revision(connection: Connection) -> int:
@@ -104,25 +122,41 @@ def lock_catalog(connection: Connection) -> None:
 def entry_states(connection: Connection, keys: Collection[Key] | None = None) -> dict[Key, EntryState]:
     """State of the named entries, or of all; those that do not exist are left out."""
     entry = CATALOG_ENTRY.c
-    is_object = func.is_object(_FACTS) if _keeps_anything(connection) else func.substr(_FACTS, 1, 1) == "{"
-    query = select(entry.kind, entry.id, entry.digest, entry.revision, entry.origin, is_object.label("is_object"))
+    columns = *key_columns(entry), *_SOUND_REVISION, _FACTS.label("facts")
+    texts = {"digest": entry.digest, "origin": entry.origin, "made_in": CATALOG_REVISION.c.origin}
+    query: Select[Any] = select(*columns, *(cast(text, STORED_TEXT).label(name) for name, text in texts.items()))
+    query = query.select_from(outerjoin(CATALOG_ENTRY, CATALOG_REVISION))
     if keys is None:
-        rows: Iterable[Any] = connection.execute(query)
+        rows: Iterable[Any] = connection.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE})
     else:
         rows = (
             row
             for kind, ids in _in_batches(keys)
             for row in connection.execute(query.where(CATALOG_ENTRY.c.kind == kind, CATALOG_ENTRY.c.id.in_(ids)))
         )
-    return {
-        (_KINDS[row.kind], row.id): EntryState(row.digest if row.is_object else _NO_DIGEST, row.revision, row.origin)
-        for row in rows
-        if row.kind in _KINDS
-    }
+    return {key: _state(row) for row in rows if (key := key_of(row))}
+
+
+def key_columns(columns: Any) -> tuple[ColumnElement[Any], ...]:  # noqa: ANN401  # the columns of a table or of a query
+    """What `key_of` reads a key from: its two columns, and whether both are texts, which SQLite does not see to."""
+    both = columns.kind, columns.id
+    kind, entry_id = (cast(column, STORED_TEXT) for column in both)
+    # A blob equals no text, not even that of the same bytes.
+    is_text = and_(*(column == cast(column, Text) for column in both))
+    return kind.label("kind"), entry_id.label("id"), is_text.label("is_text")
+
+
+def key_of(row: Row[Any]) -> Key | None:
+    """The key of an entry; None where this release has no such kind, and where something else wrote what is no text."""
+    try:
+        kind, entry_id = (stored_bytes(value).decode() for value in (row.kind, row.id))
+    except UnicodeDecodeError:
+        return None
+    return (_KINDS[kind], entry_id) if row.is_text and kind in _KINDS else None
 
 
 def read_facts(connection: Connection, keys: Collection[Key]) -> dict[Key, Any]:
-    """Facts of the named entries, as text where they are no JSON; those that do not exist are left out."""
+    """Facts of the named entries, as text where they are damaged; those that do not exist are left out."""
     query = select(CATALOG_ENTRY.c.kind, CATALOG_ENTRY.c.id, _FACTS.label("facts"))
     return {
         (_KINDS[row.kind], row.id): facts_of(row.facts)
@@ -132,16 +166,27 @@ def read_facts(connection: Connection, keys: Collection[Key]) -> dict[Key, Any]:
 
 
 def facts_of(stored: str | bytes) -> Any:  # noqa: ANN401  # whatever stands there
-    """Facts as they are stored, or the text itself where it is no JSON."""
+    """Facts as they are stored, or the text itself where `checked_json` does not read it."""
     raw = stored_bytes(stored)
     with suppress(ValueError):
-        return json.loads(raw.decode())
+        checked_json(raw)
+        # Which keeps every digit of a number.
+        return json.loads(raw)
     return raw.decode(errors="replace")
 
 
-def _keeps_anything(connection: Connection) -> bool:
-    """Whether the database keeps as facts what is no JSON, which PostgreSQL refuses."""
-    return connection.dialect.name == "sqlite"
+def _state(row: Row[Any]) -> EntryState:
+    digest, origin = stored_text(row.digest), stored_text(row.origin)
+    sound = row.is_whole and origin is not None and _is_object(row.facts)
+    made_in = None if row.made_in is None else stored_text(row.made_in)
+    return EntryState(digest if sound and digest else _NO_DIGEST, row.revision, made_in if origin is None else origin)
+
+
+def _is_object(facts: str | bytes) -> bool:
+    try:
+        return isinstance(checked_json(stored_bytes(facts)), dict)
+    except ValueError:
+        return False
 
 
 def keys_ever_from(connection: Connection, origin: str, keys: Collection[Key]) -> set[Key]:
@@ -157,13 +202,15 @@ def keys_ever_from(connection: Connection, origin: str, keys: Collection[Key]) -
 
 def keys_deleted_by_others(connection: Connection, origin: str, keys: Collection[Key]) -> set[Key]:
     """Those of the named entries whose last change was a deletion that came from another origin."""
+    # Compared there: an origin that is no UTF-8 would not come over.
+    deleted_by_others = and_(CATALOG_CHANGE.c.action == "deleted", CATALOG_REVISION.c.origin != origin)
     query = (
-        select(CATALOG_CHANGE.c.kind, CATALOG_CHANGE.c.id, CATALOG_CHANGE.c.action, CATALOG_REVISION.c.origin)
+        select(CATALOG_CHANGE.c.kind, CATALOG_CHANGE.c.id, deleted_by_others.label("deleted_by_others"))
         .join(CATALOG_REVISION)
         .order_by(CATALOG_CHANGE.c.revision)
     )
     last = {
-        (_KINDS[row.kind], row.id): row.action == "deleted" and row.origin != origin
+        (_KINDS[row.kind], row.id): row.deleted_by_others
         for kind, ids in _in_batches(keys)
         for row in connection.execute(query.where(CATALOG_CHANGE.c.kind == kind, CATALOG_CHANGE.c.id.in_(ids)))
     }
@@ -193,25 +240,29 @@ def apply_changes(
 
 
 def _entries_after(connection: Connection, revision: int) -> Iterator[StoredEntry]:
-    kept, entry_id = (cast(column, STORED_TEXT) for column in (CATALOG_ENTRY.c.kind, CATALOG_ENTRY.c.id))
-    query = select(kept, entry_id, _FACTS, CATALOG_ENTRY.c.revision).where(CATALOG_ENTRY.c.revision > revision)
+    entry = CATALOG_ENTRY.c
+    columns = *key_columns(entry), *_SOUND_REVISION, _FACTS.label("facts")
+    query: Select[Any] = select(*columns).where(entry.revision > revision)
     # In portions: the peak while loading 10^5 entries would stay with the worker for good.
     for row in connection.execute(query, execution_options={"yield_per": _ROWS_AT_ONCE}):
-        kind, name, facts = map(stored_bytes, row[:3])
-        try:
-            if (known := kind.decode()) in _KINDS:
-                yield StoredEntry(_KINDS[known], name.decode(), facts, row[3])
-        except UnicodeDecodeError:
-            _logger.warning("catalog entry left out: %r %r (its key is no UTF-8)", kind, name)
+        key = key_of(row)
+        if key is not None and not row.is_whole:
+            _logger.warning("catalog entry left out: %s %s (its revision is no number)", *key)
+        elif key is not None:
+            yield StoredEntry(*key, stored_bytes(row.facts), row.revision)
+        elif not _is_of_another_release(row):
+            _logger.warning("catalog entry left out: %r %r (its key is no text)", *map(stored_bytes, row[:2]))
+
+
+def _is_of_another_release(row: Row[Any]) -> bool:
+    return row.is_text and stored_bytes(row.kind).isascii() and stored_bytes(row.kind).decode() not in _KINDS
 
 
 def _deleted_after(connection: Connection, revision: int) -> Iterator[Key]:
     gone = CATALOG_CHANGE.c.revision > revision, CATALOG_CHANGE.c.action == "deleted"
-    for kind, entry_id in connection.execute(
-        select(CATALOG_CHANGE.c.kind, CATALOG_CHANGE.c.id).distinct().where(*gone)
-    ):
-        if kind in _KINDS:
-            yield _KINDS[kind], entry_id
+    for row in connection.execute(select(*key_columns(CATALOG_CHANGE.c)).distinct().where(*gone)):
+        if key := key_of(row):
+            yield key
 
 
 def _in_batches(keys: Collection[Key]) -> Iterator[tuple[CatalogKind, Sequence[str]]]:
@@ -230,13 +281,20 @@ def _change_row(change: Change, stored: EntryState | None) -> dict[str, Any] | N
 
 
 def _add_revision(connection: Connection, author: str, origin: str, summary: str) -> int:
-    newest = select(CATALOG_REVISION.c.id, CATALOG_REVISION.c.made_at).order_by(CATALOG_REVISION.c.id.desc()).limit(1)
+    made_at = cast(CATALOG_REVISION.c.made_at, STORED_TIME).label("made_at")
+    newest: Select[Any] = select(CATALOG_REVISION.c.id, made_at).order_by(CATALOG_REVISION.c.id.desc()).limit(1)
     last = connection.execute(newest).first()
     now = datetime.now(UTC)
     revision: int = last.id + 1 if last else 1
     # Times rise with revisions even where a clock was set back: history is asked by time.
-    made_at = max(now, last.made_at) if last else now
-    columns = {"id": revision, "made_at": made_at, "author": author, "origin": origin, "summary": summary}
+    before = stored_time(last.made_at) if last else None
+    columns = {
+        "id": revision,
+        "made_at": max(now, before or now),
+        "author": author,
+        "origin": origin,
+        "summary": summary,
+    }
     connection.execute(insert(CATALOG_REVISION).values(columns))
     return revision
 

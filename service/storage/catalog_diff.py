@@ -23,6 +23,7 @@ from service.storage.catalog import (
 
 _LONGEST_VALUE: Final = 60
 _NOTHING: Final = object()
+_UNREADABLE: Final = "(unreadable)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,8 @@ def plan_load(connection: Connection, entries: Sequence[Entry], origin: str, *, 
     """
     files = {(entry.kind, entry.id): entry for entry in entries}
     states = entry_states(connection)
-    ours = {key for key, state in states.items() if state.origin == origin}
+    # Nobody is known to have changed what has no origin any more: what the files hold of that is theirs.
+    ours = {key for key, state in states.items() if state.origin == origin or (state.origin is None and key in files)}
     gone = keys_deleted_by_others(connection, origin, files.keys() - states.keys())
     lost = keys_ever_from(connection, origin, states.keys() - files.keys() - ours)
     if overwrite:
@@ -94,9 +96,9 @@ def _kept(
     for key in sorted(gone):
         yield key, "deleted since, not created again"
     for key, state in foreign.items():
-        yield key, f"changed by {state.origin} in revision {state.revision}"
+        yield key, f"changed by {state.origin or _UNREADABLE} in revision {state.revision}"
     for key, state in sorted(lost.items(), key=itemgetter(0)):
-        yield key, f"not in the files, but changed by {state.origin} in revision {state.revision}"
+        yield key, f"not in the files, but changed by {state.origin or _UNREADABLE} in revision {state.revision}"
 
 
 def _changes(written: Iterable[Key], deleted: Iterable[Key], files: Mapping[Key, Entry]) -> Iterator[Change]:
@@ -117,7 +119,8 @@ def _lines(
         yield f"+ {kind} {entry_id}"
     for key in changed:
         yield f"~ {key[0]} {key[1]}"
-        yield from (f"    {line}" for line in differences(stored[key], files[key].facts))
+        found = list(differences(stored[key], files[key].facts))
+        yield from (f"    {line}" for line in found or ["written anew: the row is damaged, its facts are the same"])
     for kind, entry_id in deleted:
         yield f"- {kind} {entry_id}"
 

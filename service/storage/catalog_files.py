@@ -14,7 +14,7 @@ from service.domain import model
 from service.domain.catalog import CatalogKind, Entry
 from service.domain.errors import Fault, UnknownArchitecture
 from service.storage import audit
-from service.storage.canonical import compact_json, whole_numbers
+from service.storage.canonical import checked_json, compact_json, whole_numbers
 from service.storage.catalog import apply_changes, current_revision, lock_catalog
 from service.storage.catalog_diff import LoadPlan, plan_load
 from service.storage.catalog_schema import CatalogSchemas, SchemaMissingError
@@ -184,8 +184,11 @@ def _read(kind: CatalogKind, path: Path, schemas: CatalogSchemas) -> tuple[dict[
         if kind is CatalogKind.ENGINE and flags.exists():
             facts["flags"] = read_yaml(flags)
         facts = whole_numbers(facts)
-        compact_json(facts)
+        # As the database would be asked for it.
+        checked_json(compact_json(facts).encode())
         return facts, entry_faults(Entry(kind, path.stem, facts, 0), schemas)
+    except RecursionError:
+        return None, [Fault("", "is nested too deeply")]
     except (CatalogYamlError, SchemaMissingError, ValueError) as error:
         return None, [Fault("", str(error))]
 

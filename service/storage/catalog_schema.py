@@ -13,6 +13,7 @@ from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
 from service.domain.catalog import CatalogKind
+from service.domain.configs.fields import shown
 from service.domain.errors import Fault, nearest, pointer_step
 
 _LONGEST_DETAIL: Final = 200
@@ -64,7 +65,7 @@ def _told(error: ValidationError) -> Iterator[Fault]:
     place = json_pointer(error)
     given = error.instance
     if error.validator != "additionalProperties" or not isinstance(given, Mapping):
-        yield Fault(place, error.message[:_LONGEST_DETAIL])
+        yield Fault(place, _sentence(error)[:_LONGEST_DETAIL])
         return
     known = error.schema.get("properties", {}) if isinstance(error.schema, Mapping) else {}
     for name in given:
@@ -72,3 +73,14 @@ def _told(error: ValidationError) -> Iterator[Fault]:
             near = nearest(name[:_LONGEST_NAME], known)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
             yield Fault(place + _step(name), f"There is no {name[:_LONGEST_NAME]!r} here{hint}.", tuple(near))
+
+
+def _sentence(error: ValidationError) -> str:
+    """What the library says of an error, with values as JSON writes them; it begins with the value, whole."""
+    value, wanted = shown(error.instance), error.validator_value
+    if error.validator == "type":
+        return f"{value} is not of type {' or '.join([wanted] if isinstance(wanted, str) else wanted)}"
+    if error.validator == "enum":
+        return f"{value} is not one of {', '.join(map(shown, wanted))}"
+    written = repr(error.instance)
+    return f"{value}{error.message.removeprefix(written)}" if error.message.startswith(written) else error.message

@@ -23,6 +23,8 @@ _PLAIN_SCALARS: Final = (
         tuple("-+0123456789"),
     ),
 )
+_HOLDS_ITSELF: Final = "found unconstructable recursive node"
+"""What PyYAML says of it."""
 
 
 class CatalogYamlError(ValueError):
@@ -31,6 +33,11 @@ class CatalogYamlError(ValueError):
 
 class _Loader(yaml.CSafeLoader):
     """The safe loader in C with the resolver and the check that the module's first lines promise."""
+
+    def __init__(self, stream: bytes) -> None:
+        super().__init__(stream)
+        # Inner nodes are built before outer ones, so that one which holds itself is found and refused.
+        self.deep_construct = True
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002  # as the base
         """Refuse a key that is there twice, or that JSON cannot have."""
@@ -48,6 +55,9 @@ class _Loader(yaml.CSafeLoader):
 _Loader.yaml_implicit_resolvers = {}
 for _tag, _pattern, _first in _PLAIN_SCALARS:
     _Loader.add_implicit_resolver(_tag, re.compile(f"(?:{_pattern.pattern})$"), list(_first))
+for _tag in ("binary", "timestamp", "set", "omap", "pairs"):
+    # Refused as unknown tags are: JSON has none of these.
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _Loader.construct_undefined)  # type: ignore[type-var]  # as its stubs lack
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -56,8 +66,13 @@ def read_yaml(path: Path) -> dict[str, Any]:
         document = yaml.load(path.read_bytes(), _Loader)  # noqa: S506  # a safe loader
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise CatalogYamlError(f"line {line}: {error.problem}") from error
-    except (yaml.YAMLError, UnicodeDecodeError, TypeError) as error:
+        problem = "a value holds itself" if error.problem == _HOLDS_ITSELF else error.problem
+        raise CatalogYamlError(f"line {line}: {problem}") from error
+    except RecursionError as error:
+        raise CatalogYamlError("is nested too deeply") from error
+    except LookupError as error:
+        raise CatalogYamlError("a tag does not fit its value") from error
+    except (yaml.YAMLError, ValueError, TypeError) as error:
         raise CatalogYamlError(str(error).partition("\n")[0]) from error
     if not isinstance(document, dict):
         raise CatalogYamlError("holds no mapping")

@@ -8,7 +8,6 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import orjson
 from sqlalchemy import URL, Connection, DateTime, Dialect, Engine, LargeBinary, Text, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.types import TypeDecorator
@@ -51,6 +50,10 @@ class UtcDateTime(TypeDecorator[datetime]):
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+STORED_TIME: Final = UtcDateTime().with_variant(LargeBinary(), "sqlite")
+"""A time to cast to, for `stored_time`."""
 
 
 def database_url(url: str | URL) -> URL:
@@ -127,6 +130,25 @@ def stored_bytes(stored: str | bytes) -> bytes:
     return stored if isinstance(stored, bytes) else stored.encode()
 
 
+def stored_text(stored: str | bytes) -> str | None:
+    """The same as a text; None where it is no UTF-8, which something else wrote."""
+    try:
+        return stored_bytes(stored).decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def stored_time(stored: datetime | bytes) -> datetime | None:
+    """What a column cast to STORED_TIME holds; None where it is no time, which something else wrote."""
+    if isinstance(stored, datetime):
+        return stored
+    try:
+        moment = datetime.fromisoformat(stored.decode())
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        return None
+
+
 def begin_write(connection: Connection) -> Connection:
     """Mark a connection whose next transaction may write."""
     return connection.execution_options(**{_WRITES: True})
@@ -141,14 +163,6 @@ def hold(connection: Connection, lock: int) -> None:
 def dispose_after_fork(engine: Engine) -> None:
     """Forget connections that a parent process opened, without closing them under it: for gunicorn's `post_fork`."""
     engine.dispose(close=False)
-
-
-def _is_object(stored: bytes) -> bool:
-    """Whether bytes are a JSON object, which SQLite's own functions say of what is no UTF-8 too."""
-    try:
-        return isinstance(orjson.loads(stored), dict)
-    except ValueError:
-        return False
 
 
 def _postgresql_arguments(url: URL, timeout_seconds: float) -> dict[str, Any]:
@@ -175,7 +189,6 @@ def _take_over_sqlite_transactions(engine: Engine, timeout_seconds: float) -> No
         # An acknowledgement is a promise: FULL flushes each commit, NORMAL may lose the last ones with the power.
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
-        connection.create_function("is_object", 1, _is_object, deterministic=True)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:

@@ -9,28 +9,27 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Select, Subquery, and_, cast, func, select
 
-from service.domain.catalog import CatalogKind
-from service.storage.catalog import CatalogDelta, Key, StoredEntry, facts_of
-from service.storage.database import STORED_TEXT, stored_bytes
+from service.storage.catalog import CatalogDelta, Key, StoredEntry, facts_of, key_columns, key_of
+from service.storage.database import STORED_TEXT, STORED_TIME, stored_bytes, stored_text, stored_time
 from service.storage.tables import CATALOG_CHANGE, CATALOG_REVISION
 
 _ROWS_AT_ONCE: Final = 1000
-_KINDS: Final = {kind.value: kind for kind in CatalogKind}
 _FACTS: Final = cast(CATALOG_CHANGE.c.facts, STORED_TEXT)
+_MADE_AT: Final = cast(CATALOG_REVISION.c.made_at, STORED_TIME)
 
 
 @dataclass(frozen=True, slots=True)
 class EntryRevision:
     """One state of an entry: `action` is created, changed or deleted, and `facts` None after a deletion.
 
-    So are facts that cannot be read, which something else than this service wrote.
+    So is whatever cannot be read, which something else than this service wrote.
     """
 
     revision: int
-    made_at: datetime
-    author: str
-    origin: str
-    summary: str
+    made_at: datetime | None
+    author: str | None
+    origin: str | None
+    summary: str | None
     action: str
     facts: Mapping[str, Any] | None
 
@@ -42,20 +41,30 @@ def revision_at(connection: Connection, moment: datetime) -> int | None:
 
 
 def first_revision_at(connection: Connection) -> datetime | None:
-    """When the catalog begins; None where it never did."""
-    return connection.scalar(select(CATALOG_REVISION.c.made_at).order_by(CATALOG_REVISION.c.id).limit(1))
+    """When the catalog begins; None where it never did, or where that cannot be read."""
+    first = connection.scalar(select(_MADE_AT).order_by(CATALOG_REVISION.c.id).limit(1))
+    return None if first is None else stored_time(first)
 
 
 def entry_history(connection: Connection, key: Key, limit: int, below: int) -> list[EntryRevision]:
     """At most `limit` states of an entry, the newest first, from revisions below one."""
     change, made = CATALOG_CHANGE.c, CATALOG_REVISION.c
-    columns = change.revision, made.made_at, made.author, made.origin, made.summary, change.action, _FACTS
-    query = select(*columns).join_from(CATALOG_CHANGE, CATALOG_REVISION)
+    texts = (cast(column, STORED_TEXT) for column in (made.author, made.origin, made.summary))
+    query: Select[Any] = select(change.revision, _MADE_AT, *texts, change.action, _FACTS)
+    query = query.join_from(CATALOG_CHANGE, CATALOG_REVISION)
     query = query.where(change.kind == key[0].value, change.id == key[1], change.revision < below)
     rows = connection.execute(query.order_by(change.revision.desc()).limit(limit))
     return [
-        EntryRevision(number, made_at, author, origin, summary, action, _facts(text))
-        for number, made_at, author, origin, summary, action, text in rows
+        EntryRevision(
+            number,
+            stored_time(made_at),
+            stored_text(author),
+            stored_text(origin),
+            stored_text(summary),
+            action,
+            _facts(facts),
+        )
+        for number, made_at, author, origin, summary, action, facts in rows
     ]
 
 
@@ -82,12 +91,10 @@ def way_back(connection: Connection, revision: int) -> CatalogDelta:
 def _states_at(connection: Connection, revision: int) -> Iterator[tuple[Key, StoredEntry | None]]:
     """Every entry that changed after `revision`, with its state then; None where it was not there."""
     rows = connection.execute(_past_states(revision), execution_options={"yield_per": _ROWS_AT_ONCE})
-    for kind_name, entry_id, changed_in, action, facts in rows:
-        kind = _KINDS.get(kind_name)
-        if kind is not None:
-            there = action not in {None, "deleted"} and facts is not None
-            state = StoredEntry(kind, entry_id, stored_bytes(facts), changed_in) if there else None
-            yield (kind, entry_id), state
+    for row in rows:
+        if key := key_of(row):
+            there = row.action not in {None, "deleted"} and row.facts is not None
+            yield key, StoredEntry(*key, stored_bytes(row.facts), row.revision) if there else None
 
 
 def _past_states(revision: int) -> Select[Any]:
@@ -99,7 +106,8 @@ def _past_states(revision: int) -> Select[Any]:
         .scalar_subquery()
     )
     same = and_(then.c.kind == touched.c.kind, then.c.id == touched.c.id, then.c.revision == newest_then)
-    columns = touched.c.kind, touched.c.id, then.c.revision, then.c.action, cast(then.c.facts, STORED_TEXT)
+    facts = cast(then.c.facts, STORED_TEXT).label("facts")
+    columns = *key_columns(touched.c), then.c.revision, then.c.action, facts
     return select(*columns).select_from(touched).outerjoin(then, same)
 
 

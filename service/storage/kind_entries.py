@@ -7,10 +7,9 @@ import logging
 import re
 from typing import Any, Final
 
-import orjson
-
 from service.domain.catalog import CatalogKind
 from service.domain.catalog_rows import filter_values
+from service.storage.canonical import checked_json
 from service.storage.catalog import CatalogDelta, StoredEntry
 from service.storage.kindred import KindredNames, NameReader, Reading
 from service.storage.names import NameIndex, NearestNames, fold, stated_names
@@ -39,7 +38,7 @@ class KindEntries:
         self.drop(entry.id)
         try:
             # All of the catalog passes here before the first answer, which waits 3 ms for this and 10 for `json`.
-            facts = orjson.loads(entry.facts_json)
+            facts = checked_json(entry.facts_json)
             row = filter_values(entry.kind, facts)
             self.names.add(entry.id, facts)
         except Exception as error:  # noqa: BLE001  # whatever was written past the checks must not hide all others

@@ -1,11 +1,16 @@
 """One entry of the catalog: by any of its names, with its facts, its normal form and its history."""
 
+from collections.abc import Iterator
+
 import pytest
 from flask.testing import FlaskClient
 from sqlalchemy.exc import OperationalError
 
+from service.api.services import services_of
+from service.storage.database import writing
 from tests.api.asking import pointers, problem
-from tests.api.desk import CARD, MACHINE, MODEL, Desk, stored_facts
+from tests.api.desk import CARD, MACHINE, MODEL, Desk, fill, opened_desk, stored_facts
+from tests.databases import Databases
 
 ENTRIES = [CARD, MACHINE, MODEL, "/dtypes/fp8", "/engines/none"]
 
@@ -166,7 +171,7 @@ def test_a_model_that_no_reader_knows_says_so(desk: Desk) -> None:
     model = desk.client.get("/models/later").get_json()
 
     assert (model["has_reader"], model["cache_layers"], model["modules"]) == (False, None, None)
-    assert "No reader knows the model_type 'of-tomorrow'" in model["unread_reason"]
+    assert 'No reader knows the model_type "of-tomorrow"' in model["unread_reason"]
 
 
 def test_history_tells_the_newest_first(desk: Desk) -> None:
@@ -197,6 +202,31 @@ def test_history_of_what_is_gone_is_still_there(desk: Desk) -> None:
         "deleted",
         "created",
     ]
+
+
+@pytest.fixture
+def sqlite_desk(sqlite: Databases) -> Iterator[Desk]:
+    with sqlite.migrated() as url:
+        fill(url)
+        with opened_desk(url) as desk:
+            yield desk
+
+
+@pytest.mark.parametrize("value", ["X'FF00'", "CAST(X'62FF' AS TEXT)"])
+def test_history_leaves_out_what_is_damaged(sqlite_desk: Desk, value: str) -> None:
+    client = sqlite_desk.client
+    sqlite_desk.change("/gpus/a10", name="renamed")
+    with writing(services_of(sqlite_desk.app).engine) as connection:
+        columns = ", ".join(f"{column} = {value}" for column in ("author", "origin", "summary", "made_at"))
+        connection.exec_driver_sql(f"UPDATE catalog_revision SET {columns} WHERE id = 2")  # of this test's own
+
+    newest, first = client.get("/gpus/a10/revisions").get_json()["items"]
+
+    assert [newest[name] for name in ("made_at", "author", "origin", "summary")] == [None] * 4
+    assert newest["changes"] == ['name: "A10 24GB" -> "renamed"']
+    assert first["author"] == "tests"
+    assert client.get("/gpus/a10/revisions?format=csv").text.splitlines()[1].startswith("2,,changed,,,")
+    assert sqlite_desk.change("/gpus/a10", name="again").status_code == 200
 
 
 def test_history_comes_in_pages_and_formats(desk: Desk) -> None:

@@ -106,3 +106,8 @@ def test_the_range_of_what_was_seen_rises() -> None:
     assert pointers(memory={**seen, "visible_range_bytes": [22 * 10**9, 23 * 10**9]}) == []
     assert pointers(memory={**seen, "visible_range_bytes": [23 * 10**9, 22 * 10**9]}) == ["/memory/visible_range_bytes"]
     assert pointers(memory={**seen, "visible_range_bytes": [22 * 10**9, 22 * 10**9]}) == []
+
+
+def test_a_card_of_a_size_that_no_float_holds_is_refused_for_that_alone() -> None:
+    assert pointers(memory={"advertised_bytes": 10**400, "visible_bytes": 1}) == ["/memory/advertised_bytes"]
+    assert pointers(memory={"advertised_bytes": 10**9, "visible_bytes": 10**400}) == ["/memory/visible_bytes"] * 2

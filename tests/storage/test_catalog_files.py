@@ -66,6 +66,27 @@ def test_what_is_stored_and_no_object_becomes_what_the_files_say(engine: Engine,
     assert stored_name(engine, "t4") == "T4"
 
 
+_DEEP = f"{'[' * 150}%s{']' * 150}"
+
+
+@pytest.mark.parametrize(
+    "text, detail",
+    [
+        ("a: &a [*a]", "line 1: a value holds itself"),
+        (f"a: {'[' * 500}{']' * 500}", "nested too deeply"),
+        (f"a: &a {_DEEP % 1}\nb: &b {_DEEP % '*a'}\n", "nested too deeply"),
+        (f"a: &a {_DEEP % 1}\nb: &b {_DEEP % '*a'}\nc: &c {_DEEP % '*b'}\nd: {_DEEP % '*c'}", "nested too deeply"),
+        ("a: !!binary aGk=", "line 1: could not determine"),
+        ("a: 1e999", "JSON"),
+    ],
+)
+def test_what_no_entry_can_hold_names_its_file(folder: CatalogFolder, text: str, detail: str) -> None:
+    (problem,) = problems(folder.gpu("a").text("gpus/c.yaml", text))
+
+    assert problem.file == "gpus/c.yaml"
+    assert detail in problem.detail
+
+
 def test_every_problem_is_named_at_once_with_its_file_and_place(folder: CatalogFolder) -> None:
     folder.gpu("a", advertised_bytes=0).gpu("b", checked="2026-13-01").text("gpus/c.yaml", "id: [")
 
@@ -88,8 +109,26 @@ def test_of_alternatives_the_nearest_is_explained(folder: CatalogFolder) -> None
     folder.gpu("a", size={"a": "one"})
 
     assert [(problem.pointer, problem.detail) for problem in problems(folder)] == [
-        ("/size/a", "'one' is not of type 'integer'")
+        ("/size/a", '"one" is not of type integer')
     ]
+
+
+@pytest.mark.parametrize(
+    "size, detail",
+    [
+        ({"a": [None, True]}, "[null, true] is not of type integer"),
+        ({"a": {"b": "c" * 300}}, '{"b": "' + "c" * 33 + "… is not of type integer"),
+        ({"b": None}, 'null is not one of 1, true, "x"'),
+        ({"c": [True, None]}, "[true, null] is too long"),
+        ({"d": 0}, "0 is not of type string or null"),
+    ],
+)
+def test_a_refused_value_is_written_as_json(folder: CatalogFolder, size: object, detail: str) -> None:
+    integer, one_of = {"type": "integer"}, {"enum": [1, True, "x"]}
+    size_schema = {"properties": {"a": integer, "b": one_of, "c": {"maxItems": 1}, "d": {"type": ["string", "null"]}}}
+    folder.schema("gpu", {"properties": {"size": size_schema}})
+
+    assert [problem.detail for problem in problems(folder.gpu("a", size=size))] == [detail]
 
 
 def test_an_entry_is_named_as_its_file(folder: CatalogFolder) -> None:

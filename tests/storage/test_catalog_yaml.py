@@ -54,6 +54,17 @@ def test_a_value_means_what_it_looks_like(tmp_path: Path, written: str, meant: o
         ("[1]: 2\n", "line 1: a key is no text"),
         ("1: 2\n", "line 1: a key is no text"),
         ("a: \x07\n", "control characters"),
+        ("a: &a [*a]\n", "line 1: a value holds itself"),
+        ("b: 1\na: &a {b: [*a]}\n", "line 2: a value holds itself"),
+        ("&a b: &b {c: &c [*b]}\n", "line 1: a value holds itself"),
+        (f"a: {'[' * 500}{']' * 500}\n", "is nested too deeply"),
+        (f"a: {'[' * 30_000}\n", "line 1: exceeded maximum nesting depth"),
+        ("a: !!binary aGk=\n", "line 1: could not determine a constructor"),
+        ("a: !!timestamp 2026-01-01\n", "line 1: could not determine a constructor"),
+        ("a: !!set {b}\n", "line 1: could not determine a constructor"),
+        ("a: !!bool maybe\n", "a tag does not fit its value"),
+        ("a: !!int ''\n", "a tag does not fit its value"),
+        (f"a: {'1' * 5000}\n", "Exceeds the limit"),
     ],
 )
 def test_a_file_that_says_nothing_definite_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
@@ -68,3 +79,7 @@ def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(CatalogYamlError):
         read_yaml(tmp_path / "entry.yaml")
+
+
+def test_one_value_may_stand_in_two_places(tmp_path: Path) -> None:
+    assert read(tmp_path, "a: &a [1]\nb: *a\n") == {"a": [1], "b": [1]}

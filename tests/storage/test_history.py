@@ -5,11 +5,12 @@ from sqlalchemy import Engine, event, null, select, update
 
 from service.domain.errors import CatalogUnavailable, UnknownGpu, ValidationError
 from service.storage.catalog import CatalogDelta, Change
-from service.storage.database import reading, writing
+from service.storage.database import make_engine, reading, writing
 from service.storage.history import entry_history, first_revision_at, revision_at, way_back
 from service.storage.past import PastCatalogs
 from service.storage.snapshot import Snapshot, SnapshotKeeper
 from service.storage.tables import CATALOG_CHANGE, CATALOG_REVISION
+from tests.databases import Databases
 from tests.storage.entries import GPU, MODEL, gpu_change, gpu_facts, model_change, store
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -58,6 +59,20 @@ def test_a_moment_has_the_newest_revision_made_until_then(engine: Engine, hours:
 
     with reading(engine) as connection:
         assert revision_at(connection, START + hours * HOUR) == revision
+
+
+@pytest.mark.parametrize("value", ["'soon'", "X'FF'", "CAST(X'FF' AS TEXT)", "'0001-01-01T00:00+14:00'"])
+def test_a_beginning_that_is_no_time_is_not_told(sqlite: Databases, value: str) -> None:
+    with sqlite.migrated() as url:
+        engine = make_engine(url)
+        store(engine, gpu_change())
+        with writing(engine) as connection:
+            connection.exec_driver_sql(f"UPDATE catalog_revision SET made_at = {value}")  # of this test's own
+        with reading(engine) as connection:
+            assert first_revision_at(connection) is None
+            assert entry_history(connection, (GPU, "a100"), 1, below=9)[0].made_at is None
+        assert store(engine, gpu_change(name="renamed")) == 2
+        engine.dispose()
 
 
 def test_a_catalog_begins_with_its_first_revision(engine: Engine) -> None:

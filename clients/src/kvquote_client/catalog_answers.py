@@ -215,15 +215,18 @@ class EngineEntry(EngineRow):
 
 @dataclass(frozen=True)
 class EntryRevision(Answer):
-    """One change of an entry: who, when, where from, and what it was made to be."""
+    """One change of an entry: who, when, where from, and what it was made to be.
+
+    None stands for what something else damaged in the database.
+    """
 
     essential: ClassVar[tuple[str, ...]] = ("revision",)
 
     revision: int
-    made_at: str
+    made_at: str | None
     action: str
-    author: str
-    origin: str
-    summary: str
+    author: str | None
+    origin: str | None
+    summary: str | None
     changes: tuple[str, ...]
     facts: Mapping[str, Any] | None

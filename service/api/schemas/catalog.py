@@ -1,7 +1,7 @@
 """What lists and entries of every kind have in common: how pages are asked for, and what stands around the rows."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from marshmallow import fields
 
@@ -26,6 +26,8 @@ from service.api.tables import Format
 from service.domain.errors import Fault
 from service.storage.listing import Listing
 from service.storage.names import fold
+
+_DAMAGED: Final = "; null where something else damaged it."
 
 
 class Cursor(AskedField):
@@ -145,11 +147,13 @@ class EntryRevision(AnswerSchema):
     """One state of an entry."""
 
     revision = whole("The catalog's revision that brought it.", least=1)
-    made_at = fields.String(required=True, metadata={"description": "When.", "format": "date-time"})
+    made_at = fields.String(
+        required=True, allow_none=True, metadata={"description": f"When{_DAMAGED}", "format": "date-time"}
+    )
     action = text("created, changed or deleted.")
-    author = text("Who: the name and public id of a token, or who loaded the files.")
-    origin = text("Where from: api or files.")
-    summary = text("The revision in a line.")
+    author = text(f"Who: the name and public id of a token, or who loaded the files{_DAMAGED}", null=True)
+    origin = text(f"Where from: api or files{_DAMAGED}", null=True)
+    summary = text(f"The revision in a line{_DAMAGED}", null=True)
     changes = sentences("Each field that differs from the state before, as `field: old -> new`.")
     facts = facts("The entry then; null once deleted.", null=True)
 

@@ -206,7 +206,7 @@ def _refuse_misspelt(fields: Fields, silent: list[str]) -> None:
     for name in fields.values.keys() - fields.asked if silent else ():
         for meant in silent:
             if a_letter_away(name, meant):
-                detail = f"There is no {shown(name)} in a config (did you mean {meant!r}?)."
+                detail = f"There is no {shown(name)} in a config (did you mean {shown(meant)}?)."
                 raise ConfigError(Fault(f"{fields.pointer}/{pointer_step(name)}", detail, (meant,)))
 
 

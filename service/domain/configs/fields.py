@@ -5,6 +5,7 @@ Every refusal is a ConfigError that names the field by its JSON pointer; no valu
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ MAX_SIZE = 1 << 31
 MAX_NAMES = 1 << 17
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers")
 _NOTHING: Mapping[str, Any] = {}
+_NAMED = {int: "a number", list: "a list", dict: "an object"}
 
 
 class Fields:
@@ -181,9 +183,12 @@ class Fields:
 
 
 def shown(value: object) -> str:
-    """A value as a refusal shows it: short, whatever it is."""
+    """A value as a refusal shows it: as JSON writes it, and short, whatever it is."""
     try:
-        text = repr(value)
-    except (ValueError, RecursionError):  # an integer of more digits than Python prints, a list in a list without end
-        text = f"a {type(value).__name__}"
+        text = json.dumps(value, ensure_ascii=False)
+        if not text.isprintable():
+            text = json.dumps(value)
+    except (ValueError, TypeError, RecursionError):
+        # An integer of more digits than Python prints, a list in a list without end, and what JSON has not.
+        text = _NAMED.get(type(value), "a value")
     return text if len(text) <= 40 else f"{text[:40]}…"  # noqa: PLR2004  # the length of a readable value

@@ -152,7 +152,7 @@ def test_a_group_in_a_scheme_that_no_format_describes_is_named() -> None:
         formats({"quant_method": "compressed-tensors", "config_groups": groups})
 
     assert caught.value.faults[0].pointer == "/config/quantization_config/config_groups"
-    assert "'odd'" in caught.value.detail
+    assert '"odd"' in caught.value.detail
 
 
 def test_a_module_in_an_algorithm_that_no_format_describes_is_refused() -> None:

@@ -81,6 +81,35 @@ def test_a_list_by_layer_may_be_longer_than_the_layers_and_never_shorter() -> No
         Fields({"x": [1]}).per_layer("x", 2)
 
 
+@pytest.mark.parametrize(
+    "value, written",
+    [
+        (None, "null"),
+        (True, "true"),
+        ([None], "[null]"),
+        ({"a": True}, '{"a": true}'),
+        ("it's é", '"it\'s é"'),
+        ("\u202e\ud800\n", r'"\u202e\ud800\n"'),
+        (1.5, "1.5"),
+        ({"a": {1}}, "an object"),
+        (10**5000, "a number"),
+        (b"x", "a value"),
+        ("x" * 50, '"' + "x" * 39 + "…"),
+    ],
+    ids=[*"abcdefghijk"],
+)
+def test_a_value_is_shown_as_json_writes_it(value: object, written: str) -> None:
+    assert shown(value) == written
+
+
+def test_a_refusal_repeats_a_value_as_json() -> None:
+    with pytest.raises(ConfigError) as caught:
+        Fields({"kv_lora_rank": [None]}).integer("kv_lora_rank")
+
+    assert caught.value.faults[0].pointer == "/config/kv_lora_rank"
+    assert caught.value.detail.endswith(", not [null].")
+
+
 def test_a_value_is_shown_short() -> None:
     endless: list[object] = []
     endless.append(endless)
