@@ -77,7 +77,8 @@ def _told(error: ValidationError) -> Iterator[Fault]:
 
 def _sentence(error: ValidationError) -> str:
     """What the library says of an error, with values as JSON writes them; it begins with the value, whole."""
-    value, wanted = shown(error.instance), error.validator_value
+    value = shown(error.instance)
+    wanted: Any = error.validator_value
     if error.validator == "type":
         return f"{value} is not of type {' or '.join([wanted] if isinstance(wanted, str) else wanted)}"
     if error.validator == "enum":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from service.domain import engines, gpu, model, precision
 from service.domain.catalog import CatalogKind, Entry
+from service.domain.configs.fields import shown
 from service.domain.errors import Fault, QuoteError, UnknownArchitecture
 from service.domain.plausible import implausible, oversized
 
@@ -52,8 +53,10 @@ def _first(faults: Iterable[Fault]) -> list[Fault]:
 
 
 def _own_name(entry: Entry, named_by: str) -> Iterator[Fault]:
-    if entry.facts.get("id") != entry.id:
-        yield Fault("/id", f"is {str(entry.facts.get('id'))[:200]!r}, but {named_by} {entry.id[:200]!r}.")
+    stated = entry.facts.get("id")
+    if stated != entry.id:
+        written = repr(stated[:200]) if isinstance(stated, str) else shown(stated)
+        yield Fault("/id", f"is {written}, but {named_by} {entry.id[:200]!r}.")
     if not is_slug(entry.id):
         yield Fault("/id", "an id is made of small letters, digits, dots, hyphens and underscores, at most 200.")
 

@@ -139,6 +139,12 @@ def test_an_entry_is_named_as_its_file(folder: CatalogFolder) -> None:
     ]
 
 
+def test_an_id_that_is_no_text_is_written_as_json(folder: CatalogFolder) -> None:
+    folder.gpu("a100", id=[None])
+
+    assert [problem.detail for problem in problems(folder)] == ["is [null], but the file is named 'a100'."]
+
+
 @pytest.mark.parametrize("gpu_id", ["A100", "a 100", "-a", "é", "a" * 201])
 def test_an_id_is_a_slug(folder: CatalogFolder, gpu_id: str) -> None:
     folder.gpu(gpu_id, name="A card")
