@@ -84,7 +84,7 @@ class SglangHolding(RanksHolding):
         setting = self.setting
         yield from narrower(setting, catalog, ("fp8_e4m3",), ("fp8", "w4a16"))
         yield from shorter(setting)
-        yield from released(setting)
+        yield from released(setting, over=self.held.over)
         if setting.scenario.budget.pool_bytes is None and share_of(setting, self.rules) < _ROOMY:
             change = {"memory_utilization": _ROOMY}
             yield "released", change, setting.with_asked(**change)

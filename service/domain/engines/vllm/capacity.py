@@ -205,6 +205,14 @@ def requested_bytes(memory: Memory) -> int:
     return -(-memory.memory_bytes * numerator // denominator)
 
 
+def available_bytes(memory: Memory, rules: Rules) -> int:
+    """What utilization asks for, less what other processes take of it; negative where they take more."""
+    requested, others = requested_bytes(memory), memory.others_bytes
+    if not rules.runtime.counts_others:
+        others = max(0, others - (memory.memory_bytes - requested))
+    return requested - others
+
+
 def _ranks(setting: Setting, rules: Rules, batch: Batch, loaded: Loaded, plan: Plan) -> tuple[Rank, ...]:
     sizes, slots = weight_bytes(setting, loaded), slot_bytes(setting, rules, batch)
     memory, last = setting.memory, len(sizes) - 1
@@ -225,11 +233,7 @@ def _rank(  # noqa: PLR0913  # a rank is its stage, its weights, its reserve and
     setting: Setting, rules: Rules, stage: int, *, weights: int, kept: Reserve, block: int
 ) -> Rank:
     memory = setting.memory
-    requested = requested_bytes(memory)
-    others = memory.others_bytes
-    if not rules.runtime.counts_others:
-        others = max(0, others - (memory.memory_bytes - requested))
-    room = requested - others - weights - kept.total
+    room = available_bytes(memory, rules) - weights - kept.total
     pool = max(0, room) if memory.pool_bytes is None else memory.pool_bytes
     over = max(0, -room if memory.pool_bytes is None else memory.pool_bytes - room)
     return Rank(stage, stage * setting.layout.tensor, weights, kept, room, pool, block, pool // block, over)
