@@ -53,7 +53,8 @@ class SglangHolding(RanksHolding):
     def filled_in(self) -> Iterator[tuple[str, Any, str]]:
         """The share, the batch, the page and what is on by default."""
         setting, rules = self.setting, self.rules
-        yield "memory_utilization", share_of(setting, rules), "catalog"
+        # No share at all is none that a question could give.
+        yield "memory_utilization", share_of(setting, rules) or None, "catalog"
         yield "max_batched_tokens", batch_for(setting, rules, layout_of(setting, rules)).tokens, "catalog"
         yield "block_tokens", page_tokens(setting, rules), "catalog"
         yield "attention_data_parallel", attention_ranks(setting), "default"
