@@ -43,12 +43,16 @@ class RanksHolding(Holding):
         self.pool_bytes = self._cache_bytes()
         pool = held.rank.pool
         self.blocks, self.block_tokens, self.groups = pool.blocks(held.rank.pool_bytes), pool.blocks_of, pool.groups
-        self.longest_context = self.longest_limit = held.longest
+        self.longest_context = self.longest_limit = self.longest()
         self._echo()
 
     @abstractmethod
     def hold(self, setting: Setting) -> Held:
         """Hold a setting by the engine's rules; raises QuoteError for what it has no meaning for."""
+
+    def longest(self) -> int | None:
+        """The longest single sequence that every rank holds; None where length takes no more."""
+        return self.held.longest
 
     @abstractmethod
     def filled_in(self) -> Iterator[tuple[str, Any, str]]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from service.domain.engines.lengths import lasting
 from service.domain.engines.ranks.attention import attention_ranks
 from service.domain.engines.ranks.holding import RanksHolding
 from service.domain.engines.ranks.levers import narrower, released, shorter
 from service.domain.engines.sglang.caches import full_bytes, kept_load, window_bytes
 from service.domain.engines.sglang.capacity import draft_tokens, hold, windows_of
-from service.domain.engines.sglang.layout import batch_for, layout_of, share_of
+from service.domain.engines.sglang.layout import batch_for, layout_of, share_of, used_share
 from service.domain.engines.sglang.policy import SglangEngine
 from service.domain.engines.sglang.pools import StatePool
 from service.domain.engines.sglang.refusals import page_tokens
+from service.domain.units import MAX_EXACT_INTEGER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,6 +45,21 @@ class SglangHolding(RanksHolding):
     def hold(self, setting: Setting) -> Held:
         """Hold a setting by the release's rules."""
         return hold(setting, self.rules)
+
+    def longest(self) -> int | None:
+        """As a start for that length would hold it: above some, a backend takes more of what is free."""
+        setting, rules, found = self.setting, self.rules, self.held.longest
+        if found is None or not rules.workspace.backend:
+            return found
+        share = share_of(setting, rules)
+        if used_share(_for_length(setting, found), rules, share) == used_share(setting, rules, share):
+            return found
+
+        def reach(tokens: int) -> int:
+            longest = self.hold(_for_length(setting, tokens)).longest
+            return MAX_EXACT_INTEGER if longest is None else longest
+
+        return lasting(setting.scenario.limit_tokens, found, reach)
 
     def kept(self, load: RankLoad) -> RankLoad:
         """Windows only where they have a pool, states in the release's type."""
@@ -89,3 +106,8 @@ class SglangHolding(RanksHolding):
         if setting.scenario.budget.pool_bytes is None and share_of(setting, self.rules) < _ROOMY:
             change = {"memory_utilization": _ROOMY}
             yield "released", change, setting.with_asked(**change)
+
+
+def _for_length(setting: Setting, tokens: int) -> Setting:
+    """The same with an engine that is started for sequences of that length."""
+    return setting._replace(scenario=setting.scenario._replace(context_tokens=tokens, limit_tokens=tokens))
