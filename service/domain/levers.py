@@ -77,6 +77,8 @@ def _cache_beside(weight_name: str, question: Question, catalog: Catalog) -> Cac
 def _released(question: Question) -> Iterator[tuple[dict[str, Any], Budget]]:
     """Space that nobody uses: memory not counted, held back, taken by others, or reserved twice over."""
     budget = question.scenario.budget
+    if budget.others_bytes:
+        yield {"memory_used_by_others_bytes": 0}, budget._replace(others_bytes=0)
     visible = question.gpu.visible_bytes if question.gpu else None
     if visible and visible > budget.memory_bytes and "memory_bytes" not in question.echo.asked:
         outside = visible * budget.outside_bytes // budget.memory_bytes
@@ -85,8 +87,6 @@ def _released(question: Question) -> Iterator[tuple[dict[str, Any], Budget]]:
         return
     if budget.outside_bytes:
         yield {"memory_utilization": 1.0}, budget._replace(outside_bytes=0)
-    if budget.others_bytes:
-        yield {"memory_used_by_others_bytes": 0}, budget._replace(others_bytes=0)
     if budget.reserve_bytes:
         half = budget.reserve_bytes // 2
         yield {"reserve_bytes": half}, budget._replace(reserve_bytes=half)

@@ -1,5 +1,6 @@
 """Every id, hub id and alias of the fact collections leads to its entry by the service's own index of names."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
@@ -7,8 +8,9 @@ import pytest
 from service.domain.catalog import CatalogKind, Entry
 from service.domain.errors import UnknownArchitecture
 from service.domain.model import from_facts
+from service.domain.shared_names import card_named
 from service.storage.catalog_yaml import read_yaml
-from tests.catalog.catalog_files import HERE, entries, snapshot
+from tests.catalog.catalog_files import GIB, HERE, cards, entries, snapshot
 
 KNOWN: Mapping[str, Mapping[str, list[str]]] = read_yaml(HERE / "known_names.yaml")
 
@@ -67,6 +69,23 @@ def test_a_known_device_is_answered_for_under_each_of_its_names() -> None:
 )
 def test_cards_that_share_a_name_are_found_by_it(name: str, cards: list[str]) -> None:
     assert [card.id for card in snapshot().sized_gpus(name)] == cards
+
+
+def test_the_memory_tells_apart_all_cards_that_share_a_name() -> None:
+    """As a process sees it, as the box says, and the box's number as GiB: `hw.memsize` of a Mac is that."""
+    found = {}
+    names = {re.sub(r" \d+ ?GB$", "", gpu["name"]) for gpu in cards().values()}
+    for name in sorted(name for name in names if not snapshot().ids_of(CatalogKind("gpu"), name)):
+        for card in snapshot().sized_gpus(name):
+            boxed = card.advertised_bytes
+            for size in (card.visible_bytes, card.driver_total_bytes, boxed, boxed // 10**9 * GIB):
+                if size:
+                    found[name, size] = card_named(name, snapshot(), memory_bytes=size)[0].id, card.id
+
+    assert len(found) > 100
+    assert {asked: ids for asked, ids in found.items() if ids[0] != ids[1]} == {}
+    assert found["Apple M4 Max", 137_438_953_472][0] == "apple-m4-max-128gb"
+    assert found["Jetson AGX Orin", 32 * GIB][0] == "jetson-agx-orin-32gb"
 
 
 def test_a_known_model_is_answered_for_under_each_of_its_names() -> None:

@@ -31,10 +31,17 @@ def check_agrees(answer: dict[str, Any]) -> None:
     assert (answer["shortage"] is None) == answer["fits"]
     assert not (answer["fits"] and ledger["overcommitted_bytes"])
     assert answer["fits"] or answer["max_sequences"] < answer["question"]["batch_size"] or _refused(answer)
-    low, high = answer["interval"]["max_sequences"]
-    assert low <= answer["max_sequences"] <= high or ledger["overcommitted_bytes"]
+    check_interval(answer)
     if answer["binding"]["constraint"] not in _NONE_STARTS:
         assert answer["binding"]["to_gain_one_sequence_bytes"] > 0
+
+
+def check_interval(answer: dict[str, Any]) -> None:
+    """What the evidence allows has what is answered in it, for each figure."""
+    found = {name: answer[name] for name in ("max_sequences", "max_concurrency")}
+    for name, value in (found | {"kv_cache_bytes": parts(answer)["kv_cache"]}).items():
+        low, high = answer["interval"][name]
+        assert low <= value <= high, name
 
 
 def _refused(answer: dict[str, Any]) -> bool:

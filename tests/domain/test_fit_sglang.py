@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from service.domain.errors import NotSupported, ValidationError
 from tests.domain.agreement import ask, check_agrees, check_levers, parts
 from tests.domain.conftest import Ask
+from tests.domain.test_asking_again import check_again
 
 H100 = {"model": "llama-3.1-8b-instruct", "gpu": "h100-sxm-80gb", "engine": "sglang", "context_tokens": 8192}
 HYBRID = {"model": "qwen3-next-80b-a3b-instruct", "gpu": "h200-sxm-141gb", "engine": "sglang", "tensor_parallel": 2}
@@ -250,3 +251,18 @@ def test_more_memory_never_gives_fewer_sequences(question: dict[str, Any], more:
     answer, larger = (ask(fixed | {"memory_bytes": (1 << 35) + extra}) for extra in (0, more))
     if answer and larger:
         assert larger["max_sequences"] >= answer["max_sequences"]
+
+
+@pytest.mark.parametrize(
+    "device", [{"gpu": "rtx-4090", "max_batched_tokens": 262_144}, {"memory_bytes": 1_000_000_000}]
+)
+def test_no_share_of_memory_at_all_is_said_and_can_be_asked_again(ask_fit: Ask, device: dict[str, Any]) -> None:
+    """A share of 0 would be refused: `memory_utilization` is above 0."""
+    asked = {"model": "llama-3.1-8b-instruct", "engine": "sglang", "context_tokens": 4096, **device}
+    answer = ask_fit(**asked)
+
+    assert answer["question"]["memory_utilization"] is None
+    assert any("leaves no share for weights and caches" in warning for warning in answer["warnings"])
+    given = ask_fit(**asked, memory_utilization=0.9)
+    assert not any("leaves no share" in warning for warning in given["warnings"])
+    check_again(ask_fit, **asked)

@@ -159,17 +159,16 @@ class _Hearing:
     def _read(self) -> list[str]:
         """Read flags and variables; the words that are neither are left.
 
-        Where nobody says which release it is, flags of other ones are taken, with a warning.
+        Where nobody says which release it is, flags of other ones are taken where they are written out, with a warning.
         """
         start, engine, table = self.start, self.engine, self.engine.flags
         release = self._release()
-        parser = table.parser(release if self.version else None)
-        parsed = parser.parse(start.words)
+        parsed = table.parser(release, others=not self.version).parse(start.words)
         meaning = Meaning(table, engine.takes, engine.name)
         meaning.found = found = self.found
         meaning.apply(parsed.given)
         meaning.variables(start.variables)
-        others = meaning.strangers(parsed.others, release, parser)
+        others = meaning.strangers(parsed.others, release)
         if start.undated and not self.version:
             which = f"The image {start.undated[:_SHOWN]} does not say which release of {engine.name} it has"
             found.warnings.append(f"{which}: quoted as {release}; give engine_version for another release.")

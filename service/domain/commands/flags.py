@@ -107,20 +107,24 @@ class FlagTable:
         }
         self._spans = _spans(facts.get("history", {}), order)
         self._edges = sorted({edge for span in self._spans.values() for edge in span[:2] if edge is not None})
-        self._parsers: dict[int, Parser] = {}
+        self._parsers: dict[tuple[int, bool], Parser] = {}
         self._absent: dict[str, dict[str, str]] = {}
 
-    def parser(self, release: str | None) -> Parser:
-        """The parser of a release, or of all of them together; releases with the same flags share one."""
+    def parser(self, release: str | None, *, others: bool = False) -> Parser:
+        """The parser of a release, or of all of them together; releases with the same flags share one.
+
+        With `others` it knows the flags of other releases too, which have to be written out.
+        """
         at = None if release is None else self._order(release)
         epoch = -1 if at is None else sum((edge < at) * 2 + (edge == at) for edge in self._edges)
-        found = self._parsers.get(epoch)
+        found = self._parsers.get((epoch, others))
         if found is None:
-            known = tuple(flag for flag in self.flags if at is None or self._known(flag, at))
-            found = Parser(known, self.style)
+            strange = frozenset(flag for flag in self.flags if at is not None and not self._known(flag, at))
+            known = self.flags if others else tuple(flag for flag in self.flags if flag not in strange)
+            found = Parser(known, self.style, strange if others else ())
             if len(self._parsers) >= _KEPT_PARSERS:
                 self._parsers.clear()
-            self._parsers[epoch] = found
+            self._parsers[epoch, others] = found
         return found
 
     def absent(self, spelling: str, release: str) -> str | None:

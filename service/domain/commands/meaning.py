@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from service.domain.commands.flags import Flag, FlagTable
-    from service.domain.commands.parsing import Given, Parser
+    from service.domain.commands.parsing import Given
     from service.domain.commands.words import Word
     from service.domain.spans import Span
 
@@ -216,11 +216,11 @@ class Meaning:
         else:
             self.found.ignore(path)
 
-    def strangers(self, words: Iterable[str], release: str, parser: Parser) -> list[str]:
+    def strangers(self, words: Iterable[str], release: str) -> list[str]:
         """Words that are no flags; those that look like flags are refused with the nearest."""
         strangers = dict.fromkeys(word.partition("=")[0] for word in words if _is_flag(word))
         for spelling in list(strangers)[:_MOST_STRANGERS]:
-            why = self.table.absent(spelling, release)
+            why, parser = self.table.absent(spelling, release), self.table.parser(release)
             turned = spelling.startswith(("--no-", "--disable-"))
             close = () if why else _closest(spelling, parser.negatives if turned else parser.spellings)
             hint = f" Did you mean {close[0]}?" if close else ""

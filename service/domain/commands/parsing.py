@@ -14,7 +14,7 @@ from service.domain.commands.spelling import spelt
 from service.domain.errors import Fault, ValidationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from service.domain.commands.flags import Flag, Style
     from service.domain.commands.words import Word
@@ -93,8 +93,8 @@ class _ArgumentParser(argparse.ArgumentParser):
 class Parser:
     """The parser of one set of flags."""
 
-    def __init__(self, flags: Sequence[Flag], style: Style) -> None:
-        """Build it, which takes milliseconds: keep it."""
+    def __init__(self, flags: Sequence[Flag], style: Style, whole: Container[Flag] = ()) -> None:
+        """Build it, which takes milliseconds: keep it. Those in `whole` are never taken for what begins them."""
         self.style = style
         self.spellings = frozenset(spelling for flag in flags for spelling in flag.spellings)
         self.negatives = frozenset(spelling for flag in flags for spelling in flag.negatives)
@@ -103,10 +103,12 @@ class Parser:
             prog="", add_help=False, allow_abbrev=style.abbreviations, exit_on_error=False, usage=""
         )
         # Whatever else a flag is written as, its own spellings win: --disable-x may be a flag of its own.
-        taken = set(self.spellings)
+        taken, begun = set(self.spellings), set[str]()
         for flag in flags:
             negatives = [spelling for spelling in flag.negatives if spelling not in taken]
             taken.update(negatives)
+            if flag not in whole:
+                begun.update(flag.spellings, negatives)
             nargs = _NARGS[flag.takes]
             self._parser.add_argument(
                 *flag.spellings,
@@ -122,7 +124,7 @@ class Parser:
         # which there are none here, and parsing walks it three times.
         self._parser._actions.clear()  # noqa: SLF001
         self._notes: dict[str, _Note] = self._parser._option_string_actions  # type: ignore[assignment]  # noqa: SLF001
-        self._long = sorted(spelling for spelling in taken if spelling.startswith("--"))
+        self._long = sorted(spelling for spelling in begun if spelling.startswith("--"))
 
     def parse(self, words: Sequence[Word]) -> Parsed:
         """What the words give; raises ValidationError where a value is missing or an abbreviation is ambiguous."""

@@ -56,6 +56,14 @@ def test_a_release_has_its_own_flags(table: FlagTable) -> None:
     assert given(table, "x --size 1 --old 2", "0.3.1") == [("--size", "1")]
 
 
+def test_flags_of_other_releases_have_to_be_written_out(table: FlagTable) -> None:
+    both = table.parser("0.3.0", others=True)
+
+    assert both.parse(split("x --ol 1")[0]).given == ()
+    assert [each.spelling for each in both.parse(split("x --old 1 --se 2")[0]).given] == ["--old", "--seed"]
+    assert given(table, "x --ol 1", "0.2.0") == [("--old", "1")]
+
+
 def test_between_two_releases_that_were_read_a_flag_is_taken(table: FlagTable) -> None:
     assert given(table, "x --size 1", "0.1.5") == [("--size", "1")]
     assert given(table, "x --old 1", "0.2.9") == [("--old", "1")]

@@ -112,6 +112,6 @@ class LlamaCppHolding(RanksHolding):
         caches = ("q8_0", "q4_0") if fused(setting, self.rules) else ()
         yield from narrower(setting, catalog, caches, ("q8_0", "q4_k_m"))
         yield from shorter(setting)
-        yield from released(setting)
+        yield from released(setting, over=self.held.over)
         if slots_of(setting, self.rules) > 1:
             yield "released", {"parallel_slots": 1}, setting.with_asked(parallel_slots=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from service.domain.engines.ranks.levers import Candidate, levers
 from service.domain.engines.ranks.setting import setting_of
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from service.domain.loads import RankLoad
     from service.domain.question import Catalog, Question
 
+_Size = TypeVar("_Size", int, float)
 _ALWAYS_SHOWN = frozenset({"weights", "kv_cache", "unused"})
 _GIVEN_BASIS = "a cache of the given size, nothing modelled"
 
@@ -42,12 +43,16 @@ class RanksHolding(Holding):
         self.pool_bytes = self._cache_bytes()
         pool = held.rank.pool
         self.blocks, self.block_tokens, self.groups = pool.blocks(held.rank.pool_bytes), pool.blocks_of, pool.groups
-        self.longest_context = self.longest_limit = held.longest
+        self.longest_context = self.longest_limit = self.longest()
         self._echo()
 
     @abstractmethod
     def hold(self, setting: Setting) -> Held:
         """Hold a setting by the engine's rules; raises QuoteError for what it has no meaning for."""
+
+    def longest(self) -> int | None:
+        """The longest single sequence that every rank holds; None where length takes no more."""
+        return self.held.longest
 
     @abstractmethod
     def filled_in(self) -> Iterator[tuple[str, Any, str]]:
@@ -160,11 +165,12 @@ class RanksHolding(Holding):
     def interval(self) -> dict[str, Any]:
         """From the spread of the evidence behind each modelled part."""
         given, data = self.setting.scenario.budget.pool_bytes, self.setting.scenario.layout.data
-        low, high = (self.held, self.held) if given is not None else (self._shifted(-1), self._shifted(1))
+        # One more slot for a state takes its bytes from tokens, so that a larger budget may hold fewer of them.
+        ends = [self.held] if given is not None else [self._shifted(-1), self.held, self._shifted(1)]
         return {
-            "kv_cache_bytes": [self.pool_bytes] * 2 if given is not None else [_allocated(low), _allocated(high)],
-            "max_concurrency": [low.concurrency, high.concurrency],
-            "max_sequences": [low.sequences * data, high.sequences * data],
+            "kv_cache_bytes": [self.pool_bytes] * 2 if given is not None else _span([_allocated(end) for end in ends]),
+            "max_concurrency": _span([end.concurrency for end in ends]),
+            "max_sequences": _span([end.sequences * data for end in ends]),
             "basis": self._basis() if given is None else _GIVEN_BASIS,
         }
 
@@ -224,6 +230,10 @@ class RanksHolding(Holding):
 def _shift(rank: Rank, way: int) -> Rank:
     less, more = rank.spread()
     return replace(rank, budget_bytes=max(0, rank.budget_bytes + (more if way > 0 else -less)))
+
+
+def _span(sizes: list[_Size]) -> list[_Size]:
+    return [min(sizes), max(sizes)]
 
 
 def _allocated(held: Held) -> int:

@@ -62,10 +62,10 @@ def shorter(setting: Setting) -> Iterator[Candidate]:
         yield "smaller", {"context_tokens": half}, setting._replace(scenario=changed)
 
 
-def released(setting: Setting) -> Iterator[Candidate]:
-    """Memory that others hold."""
+def released(setting: Setting, *, over: bool) -> Iterator[Candidate]:
+    """Memory that others hold; beside a cache of a given size only where everything is `over` the memory."""
     scenario = setting.scenario
-    if scenario.budget.others_bytes and scenario.budget.pool_bytes is None:
+    if scenario.budget.others_bytes and (over or scenario.budget.pool_bytes is None):
         budget = scenario.budget._replace(others_bytes=0)
         budgets = tuple(each._replace(others_bytes=0) for each in scenario.budgets)
         change = {"memory_used_by_others_bytes": 0}

@@ -190,13 +190,20 @@ def _terms(setting: Setting, rules: Rules, ranks: tuple[Rank, ...], batch: Batch
     elif setting.asked.get("max_sequences_limit") is None:
         # Not repeated as the question's: asked for, it limits graphs and states before there is a pool.
         found.append(f"at most {most * copies:,} sequences run at once, as the release limits them by its pool")
-    return Terms(rules.name, copies, most, needs_limit=False, assumptions=tuple(found), warnings=_warnings(ranks))
+    warnings = _warnings(setting, rules, ranks, share)
+    return Terms(rules.name, copies, most, needs_limit=False, assumptions=tuple(found), warnings=warnings)
 
 
-def _warnings(ranks: tuple[Rank, ...]) -> tuple[str, ...]:
+def _warnings(setting: Setting, rules: Rules, ranks: tuple[Rank, ...], share: float) -> tuple[str, ...]:
+    found = []
     if any(rank.load.terms and isinstance(rank.pool, StatePool) for rank in ranks):
-        return ("States are kept in 32 bits unless SGLang is told otherwise (--mamba-ssm-dtype).",)
-    return ()
+        found.append("States are kept in 32 bits unless SGLang is told otherwise (--mamba-ssm-dtype).")
+    if not share and setting.scenario.budget.pool_bytes is None:
+        found.append(
+            f"SGLang {rules.name} sets more aside for passes and graphs than the device has, which leaves no share for"
+            " weights and caches unless memory_utilization gives one."
+        )
+    return tuple(found)
 
 
 def _running(setting: Setting, rules: Rules, rank: Rank) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from service.domain.engines.lengths import lasting
 from service.domain.engines.ranks.attention import attention_ranks
 from service.domain.engines.ranks.holding import RanksHolding
 from service.domain.engines.ranks.levers import narrower, released, shorter
@@ -11,10 +12,11 @@ from service.domain.engines.sglang.caches import full_bytes, kept_load, window_b
 from service.domain.engines.sglang.capacity import hold, windows_of
 from service.domain.engines.sglang.compressed import CompressedPool, compressed_lines
 from service.domain.engines.sglang.drafting import draft_tokens
-from service.domain.engines.sglang.layout import batch_for, layout_of, share_of
+from service.domain.engines.sglang.layout import batch_for, layout_of, share_of, used_share
 from service.domain.engines.sglang.policy import SglangEngine
 from service.domain.engines.sglang.pools import StatePool
 from service.domain.engines.sglang.refusals import page_tokens
+from service.domain.units import MAX_EXACT_INTEGER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +48,21 @@ class SglangHolding(RanksHolding):
         """Hold a setting by the release's rules."""
         return hold(setting, self.rules)
 
+    def longest(self) -> int | None:
+        """As a start for that length would hold it: above some, a backend takes more of what is free."""
+        setting, rules, found = self.setting, self.rules, self.held.longest
+        if found is None or not rules.workspace.backend:
+            return found
+        share = share_of(setting, rules)
+        if used_share(_for_length(setting, found), rules, share) == used_share(setting, rules, share):
+            return found
+
+        def reach(tokens: int) -> int:
+            longest = self.hold(_for_length(setting, tokens)).longest
+            return MAX_EXACT_INTEGER if longest is None else longest
+
+        return lasting(setting.scenario.limit_tokens, found, reach)
+
     def kept(self, load: RankLoad) -> RankLoad:
         """Windows only where they have a pool, states in the release's type."""
         windows = windows_of(self.setting, self.rules)
@@ -55,7 +72,8 @@ class SglangHolding(RanksHolding):
     def filled_in(self) -> Iterator[tuple[str, Any, str]]:
         """The share, the batch, the page and what is on by default."""
         setting, rules = self.setting, self.rules
-        yield "memory_utilization", share_of(setting, rules), "catalog"
+        # No share at all is none that a question could give.
+        yield "memory_utilization", share_of(setting, rules) or None, "catalog"
         yield "max_batched_tokens", batch_for(setting, rules, layout_of(setting, rules)).tokens, "catalog"
         yield "block_tokens", page_tokens(setting, rules), "catalog"
         yield "attention_data_parallel", attention_ranks(setting), "default"
@@ -89,7 +107,12 @@ class SglangHolding(RanksHolding):
         setting = self.setting
         yield from narrower(setting, catalog, ("fp8_e4m3",), ("fp8", "w4a16"))
         yield from shorter(setting)
-        yield from released(setting)
+        yield from released(setting, over=self.held.over)
         if setting.scenario.budget.pool_bytes is None and share_of(setting, self.rules) < _ROOMY:
             change = {"memory_utilization": _ROOMY}
             yield "released", change, setting.with_asked(**change)
+
+
+def _for_length(setting: Setting, tokens: int) -> Setting:
+    """The same with an engine that is started for sequences of that length."""
+    return setting._replace(scenario=setting.scenario._replace(context_tokens=tokens, limit_tokens=tokens))

@@ -84,7 +84,7 @@ class TensorrtLlmHolding(RanksHolding):
         setting, rules = self.setting, self.rules
         yield from narrower(setting, catalog, ("fp8",), ("fp8", "w4a16"))
         yield from shorter(setting)
-        yield from released(setting)
+        yield from released(setting, over=self.held.over)
         if not keeps_windows(setting):
             yield "smaller", {"hybrid_cache": True}, setting.with_asked(hybrid_cache=True)
         if setting.scenario.budget.pool_bytes is not None:

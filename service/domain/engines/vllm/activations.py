@@ -174,6 +174,11 @@ def _local_experts(setting: Setting) -> int:
     return ceil_div(count, layout.tensor * layout.data) if layout.expert else count
 
 
+def latent_length(tokens: int) -> int:
+    """So much of a longest sequence as the buffer grows with that latent attention gathers in."""
+    return min(tokens, ceil_div(_LATENT_TOKENS, _LATENT_LENGTHS))
+
+
 def _latent(setting: Setting, rules: Rules, batch: Batch, shape: Widths) -> int:
     """Elements of keys and values that latent attention expands for earlier chunks of a prompt."""
     if not shape.latent_heads or rules.core == "v0":

@@ -11,13 +11,15 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from service.domain.engines.lengths import lasting
 from service.domain.engines.vllm.adapters import slot_bytes, slots_note
 from service.domain.engines.vllm.batch import batch_of
 from service.domain.engines.vllm.offloading import check_offload
 from service.domain.engines.vllm.planning import flight_of, loaded_of, plan_of, weight_bytes
 from service.domain.engines.vllm.refusals import Refusal, check, check_change, core_of
-from service.domain.engines.vllm.reserve import Part, Reserve, corrected, reserve_of
+from service.domain.engines.vllm.reserve import Part, Reserve, corrected, follows_length, length_kept_for, reserve_of
 from service.domain.engines.vllm.setting import has_states
+from service.domain.units import MAX_EXACT_INTEGER
 
 if TYPE_CHECKING:
     from service.domain.engines.vllm.groups import Flight, Plan
@@ -78,8 +80,7 @@ class Held(NamedTuple):
     @property
     def usable_blocks(self) -> int:
         """Blocks that count when the engine checks whether the longest request fits."""
-        held = self.plan.checked(self.rank.stage, self.rank.blocks, self.rank.pool_bytes)
-        return held - int(self.rules.paging.null_block)
+        return _usable(self.rank, self.plan, self.rules)
 
     @property
     def starts(self) -> bool:
@@ -108,11 +109,6 @@ class Held(NamedTuple):
     def longest_limit(self) -> int | None:
         """The longest sequence that the engine would start for, 0 where none; None where length takes no more."""
         return 0 if self.rank.over_bytes else self.plan.longest(self.usable_blocks, self.flight)
-
-    @property
-    def longest_context(self) -> int | None:
-        """The longest single request of an engine that has started, which keeps a block for itself."""
-        return self.longest_limit
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -156,12 +152,11 @@ def hold(setting: Setting, release: ReleaseRules) -> Held:
     rules = release.cores[core_of(setting, release)]
     refusals = check(setting, release, rules)
     batch, plan, flight, loaded, ranks = _placed(setting, release, rules)
-    fewest = ranks[0] if len(ranks) == 1 else min(ranks, key=lambda rank: (-rank.over_bytes, rank.blocks))
     context, limit = setting.context_tokens, setting.limit_tokens
     limit_blocks = plan.blocks(limit, flight)
     low, high = _interval(setting, rules, ranks)
     return Held(
-        fewest, ranks, plan, batch, flight, rules, release, loaded, setting.memory,
+        _fewest(ranks), ranks, plan, batch, flight, rules, release, loaded, setting.memory,
         limit_blocks if context == limit else plan.blocks(context, flight),
         limit_blocks, plan.printed(limit_blocks, limit, flight), limit, low, high, refusals, slots_note(setting),
     )  # fmt: skip
@@ -178,6 +173,60 @@ def ceiling(setting: Setting, release: ReleaseRules, before: Setting) -> int:
     if any(rank.over_bytes for rank in ranks):
         return 0
     return min(rank.blocks for rank in ranks) // plan.blocks(setting.context_tokens, flight)
+
+
+def longest_context(setting: Setting, held: Held) -> int | None:
+    """The longest single request of an engine that is started for it; None where length takes no more.
+
+    What the engine estimates is `Held.longest_limit`, which holds back what the length that was asked for takes.
+    """
+    found, rules = held.longest_limit, held.rules
+    if found is None or not _follows_length(setting, rules):
+        return found
+    if _kept_for(setting, rules, held.batch) == _kept_for(_for_length(setting, found), rules, held.batch):
+        return found
+
+    def reach(tokens: int) -> int:
+        _, plan, flight, _, ranks = _placed(_for_length(setting, tokens), held.release, rules)
+        rank = _fewest(ranks)
+        longest = 0 if rank.over_bytes else plan.longest(_usable(rank, plan, rules), flight)
+        return MAX_EXACT_INTEGER if longest is None else longest
+
+    return lasting(setting.limit_tokens, found, reach)
+
+
+def _for_length(setting: Setting, tokens: int) -> Setting:
+    """The same with an engine that is started for requests of that length."""
+    return setting._replace(context_tokens=tokens, limit_tokens=tokens)
+
+
+def _follows_length(setting: Setting, rules: Rules) -> bool:
+    """Whether an engine that is started for longer requests may keep more for itself."""
+    return _reads_whole_prompts(setting, rules) or (_models_reserve(setting) and follows_length(setting, rules))
+
+
+def _kept_for(setting: Setting, rules: Rules, batch: Batch) -> tuple[Batch, tuple[int, ...]]:
+    """What of the longest request decides how much the engine keeps for itself."""
+    if _reads_whole_prompts(setting, rules):
+        batch = batch_of(setting, rules)
+    return batch, length_kept_for(setting, rules, batch) if _models_reserve(setting) else ()
+
+
+def _reads_whole_prompts(setting: Setting, rules: Rules) -> bool:
+    return not rules.batch.tiers and setting.asked.max_batched_tokens is None
+
+
+def _models_reserve(setting: Setting) -> bool:
+    return setting.memory.reserve_bytes is None and setting.memory.pool_bytes is None
+
+
+def _fewest(ranks: tuple[Rank, ...]) -> Rank:
+    """The rank that fills first: of those that take too much the worst."""
+    return ranks[0] if len(ranks) == 1 else min(ranks, key=lambda rank: (-rank.over_bytes, rank.blocks))
+
+
+def _usable(rank: Rank, plan: Plan, rules: Rules) -> int:
+    return plan.checked(rank.stage, rank.blocks, rank.pool_bytes) - int(rules.paging.null_block)
 
 
 def _placed(
@@ -205,6 +254,14 @@ def requested_bytes(memory: Memory) -> int:
     return -(-memory.memory_bytes * numerator // denominator)
 
 
+def available_bytes(memory: Memory, rules: Rules) -> int:
+    """What utilization asks for, less what other processes take of it; negative where they take more."""
+    requested, others = requested_bytes(memory), memory.others_bytes
+    if not rules.runtime.counts_others:
+        others = max(0, others - (memory.memory_bytes - requested))
+    return requested - others
+
+
 def _ranks(setting: Setting, rules: Rules, batch: Batch, loaded: Loaded, plan: Plan) -> tuple[Rank, ...]:
     sizes, slots = weight_bytes(setting, loaded), slot_bytes(setting, rules, batch)
     memory, last = setting.memory, len(sizes) - 1
@@ -225,11 +282,7 @@ def _rank(  # noqa: PLR0913  # a rank is its stage, its weights, its reserve and
     setting: Setting, rules: Rules, stage: int, *, weights: int, kept: Reserve, block: int
 ) -> Rank:
     memory = setting.memory
-    requested = requested_bytes(memory)
-    others = memory.others_bytes
-    if not rules.runtime.counts_others:
-        others = max(0, others - (memory.memory_bytes - requested))
-    room = requested - others - weights - kept.total
+    room = available_bytes(memory, rules) - weights - kept.total
     pool = max(0, room) if memory.pool_bytes is None else memory.pool_bytes
     over = max(0, -room if memory.pool_bytes is None else memory.pool_bytes - room)
     return Rank(stage, stage * setting.layout.tensor, weights, kept, room, pool, block, pool // block, over)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from service.domain.engines.vllm import capacity
 from service.domain.engines.vllm.capacity import requested_bytes
 from service.domain.engines.vllm.pages import Paging
 from service.domain.units import GIB
@@ -81,7 +82,7 @@ def available_bytes(held: Held) -> int:
     """What the limiting rank has for weights, reserve and cache."""
     if held.memory.pool_bytes is not None and not held.rank.over_bytes:
         return held.memory.pool_bytes
-    return max(0, requested_bytes(held.memory) - held.memory.others_bytes * held.rules.runtime.counts_others)
+    return max(0, capacity.available_bytes(held.memory, held.rules))
 
 
 def needed_bytes(held: Held, sequences: int) -> int:

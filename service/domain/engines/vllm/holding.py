@@ -9,7 +9,7 @@ from service.domain.cache.full import FullCache
 from service.domain.engines.vllm import explain
 from service.domain.engines.vllm.adapter_rules import DEFAULT_RANK
 from service.domain.engines.vllm.batch import batch_of
-from service.domain.engines.vllm.capacity import hold
+from service.domain.engines.vllm.capacity import hold, longest_context
 from service.domain.engines.vllm.compressed_checks import compressed_warnings
 from service.domain.engines.vllm.idle import idle_warnings
 from service.domain.engines.vllm.levers import levers
@@ -49,10 +49,14 @@ class VllmHolding(Holding):
         self.concurrency, self.capacity_tokens = held.concurrency, held.capacity_tokens
         self.starts, self.pool_bytes = held.starts, held.cache_bytes
         self.blocks, self.block_tokens, self.groups = held.blocks, held.plan.block_tokens, len(held.plan.groups)
-        self.longest_context = held.longest_context
         longest = held.longest_limit
         self.longest_limit = self.setting.limit_tokens if longest is None else longest
         self._echo()
+
+    @property
+    def longest_context(self) -> int | None:  # type: ignore[override]  # only /fit asks, and once
+        """The longest single request of an engine that is started for it."""
+        return longest_context(self.setting, self.held)
 
     def _echo(self) -> None:
         """Every setting of the engine that its release filled in."""

@@ -89,14 +89,14 @@ def _narrower(question: Question, setting: Setting, catalog: Catalog) -> Iterato
 
 def _released(setting: Setting, held: Held) -> Iterator[tuple[str, dict[str, Any], Setting]]:
     memory, asked = setting.memory, setting.asked
+    if memory.others_bytes and (memory.pool_bytes is None or held.rank.over_bytes):
+        alone = memory._replace(others_bytes=0)
+        yield "released", {"memory_used_by_others_bytes": 0}, setting._replace(memory=alone)
     if memory.pool_bytes is not None:
         return
     if memory.utilization < _ROOMY_UTILIZATION and not memory.others_bytes:
         roomier = memory._replace(utilization=_ROOMY_UTILIZATION)
         yield "released", {"memory_utilization": _ROOMY_UTILIZATION}, setting._replace(memory=roomier)
-    if memory.others_bytes:
-        alone = memory._replace(others_bytes=0)
-        yield "released", {"memory_used_by_others_bytes": 0}, setting._replace(memory=alone)
     if held.batch.sequences > _FEW_SEQUENCES:
         fewer = asked._replace(max_sequences_limit=_FEW_SEQUENCES)
         yield "released", {"max_sequences_limit": _FEW_SEQUENCES}, setting._replace(asked=fewer)

@@ -103,6 +103,14 @@ def is_bare(setting: Setting, rules: Rules) -> bool:
     return bool(setting.asked.encoder_limits) and not media_of(setting, rules).taken
 
 
+def follows_length(setting: Setting, rules: Rules) -> bool:
+    """Whether what is profiled follows the longest sequence: films do, and what a limit or a budget leaves."""
+    asked, family = setting.asked, setting.model.architecture.model_type
+    if asked.encoder_budget_tokens is not None or asked.encoder_limits:
+        return True
+    return any(item.most > 1 for item in rules.media.families.get(family, _UNREAD).items.values())
+
+
 def takes_media(setting: Setting, rules: Rules) -> bool:
     """Whether the model has an encoder and some of its items may come."""
     return bool(tower_of(setting.model).hidden) and not is_bare(setting, rules)

@@ -9,7 +9,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from service.domain.engines.vllm.activations import Peak, installed_sampler, peak_of, sampler_of, second_runner
+from service.domain.engines.vllm.activations import (
+    Peak,
+    installed_sampler,
+    latent_length,
+    peak_of,
+    sampler_of,
+    second_runner,
+)
 from service.domain.engines.vllm.beside import beside_of
 from service.domain.engines.vllm.graphs import graphs_of
 from service.domain.engines.vllm.media import (
@@ -20,6 +27,7 @@ from service.domain.engines.vllm.media import (
     stands_whole,
     tokens_of_a_rank,
 )
+from service.domain.engines.vllm.media import follows_length as media_follows_length
 from service.domain.engines.vllm.pages import unpaged_state_bytes
 from service.domain.engines.vllm.rules import NOTHING, NOTHING_BESIDE, Beside, Shares, Span
 from service.domain.engines.vllm.setting import has_latent, has_states
@@ -63,9 +71,7 @@ class Reserve(NamedTuple):
 def reserve_of(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last: bool) -> Reserve:
     """The reserve of a rank on that pipeline stage, remembered with the model."""
     asked, device, layout = setting.asked, setting.device, setting.layout
-    # Only the gather buffer of latent attention and the largest film follow the longest sequence.
-    follows = bool(tower_of(setting.model).hidden) or has_latent(setting.model.architecture)
-    length = setting.limit_tokens if follows else 0
+    length = setting.limit_tokens if follows_length(setting, rules) else 0
     key = (
         "vllm-reserve", rules, setting.weights, layout.tensor, layout.pipeline, layout.data, layout.expert,
         device.capability, device.link_bytes_per_second, device.unified, device.vendor, batch, stage, last, length,
@@ -76,6 +82,22 @@ def reserve_of(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last
     )  # fmt: skip
     found: Reserve = remembered(setting.model, key, lambda: _reserve(setting, rules, batch, stage=stage, last=last))
     return found
+
+
+def follows_length(setting: Setting, rules: Rules) -> bool:
+    """Whether the reserve follows the longest sequence: what latent attention gathers in, and the largest film, do."""
+    profiled = bool(tower_of(setting.model).hidden) and media_follows_length(setting, rules)
+    return profiled or has_latent(setting.model.architecture)
+
+
+def length_kept_for(setting: Setting, rules: Rules, batch: Batch) -> tuple[int, ...]:
+    """All that the reserve follows of the longest sequence: starts for which it is the same keep the same."""
+    if setting.model.architecture.compressed:
+        return (setting.limit_tokens,)
+    gathered = latent_length(setting.limit_tokens) if has_latent(setting.model.architecture) else 0
+    if not is_profiled(setting, rules):
+        return (gathered,)
+    return gathered, profiled_tokens(setting, rules, batch), item_tokens(setting, rules)
 
 
 def _reserve(setting: Setting, rules: Rules, batch: Batch, *, stage: int, last: bool) -> Reserve:
