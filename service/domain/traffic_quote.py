@@ -15,6 +15,8 @@ from service.domain.step_words import assume_no_adapters, assume_release, say_st
 from service.domain.traffic import Traffic
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from service.domain.holding import Holding
     from service.domain.loads import CacheTerm, RankLoad
     from service.domain.question import Catalog, Question
@@ -37,7 +39,7 @@ def traffic(question: Question, catalog: Catalog) -> dict[str, Any]:
     question.echo.take("weight_bytes", whole_bytes, "derived")
     question.echo.take("kv_cache_bytes", held.pool_bytes, "derived")
     say_counts(question, whole_bytes)
-    question.warnings += held.untimed()
+    question.warnings += [*held.untimed(), *_untold(question)]
     warn_of_drafts(flow)
     assume_release(flow)
     assume_no_adapters(flow)
@@ -68,6 +70,15 @@ def traffic(question: Question, catalog: Catalog) -> dict[str, Any]:
         "catalog_revision": catalog.revision,
         "calibration_revision": question.calibration.revision,
     }
+
+
+def _untold(question: Question) -> Iterator[str]:
+    """Why a known device has no times."""
+    rates = {"bandwidth_bytes_per_second": question.bandwidth, "peak_flops_per_second": question.peak}
+    missing = [name for name, rate in rates.items() if rate is None]
+    if question.gpu is not None and missing:
+        known = f"the catalog has no {' and no '.join(missing)} of {question.gpu.name}"
+        yield f"Times are null: {known}; give it to have them."
 
 
 def _totals(weight_bytes: int, cache_bytes: int) -> dict[str, Any]:

@@ -75,6 +75,13 @@ def test_dense_layers_are_named_too(ask_fit: Ask) -> None:
     assert any("matrices of 32 of 32 layers stay on the host" in warning for warning in answer["warnings"])
 
 
+def test_what_matches_nothing_is_said(ask_fit: Ask, ask_traffic: Ask) -> None:
+    for ask_one in (ask_fit, ask_traffic):
+        told, silent = (ask_one(**MOE, cpu_tensors=[pattern])["warnings"] for pattern in ("foo.*", "exps"))
+        assert any("match no tensor of" in warning for warning in told)
+        assert not any("match no tensor" in warning for warning in silent)
+
+
 def test_what_matches_nothing_changes_nothing(ask_fit: Ask) -> None:
     assert weights(ask_fit, "blk.99.ffn_up_exps") == weights(ask_fit)
 

@@ -82,6 +82,14 @@ def test_without_rates_there_are_bytes_and_no_times(ask_traffic: Ask) -> None:
     assert answer["prefill"]["seconds"] is None
 
 
+def test_a_card_whose_peak_nobody_knows_has_no_times_and_says_so(ask_traffic: Ask) -> None:
+    question = {"model": "llama-2-7b", "gpu": "apple-m5-max-128gb", "engine": "llama.cpp", "weight_dtype": "q4_k_m"}
+    untold, told = ask_traffic(**question), ask_traffic(**question, peak_flops_per_second=20e12)
+    assert (untold["step"], told["step"] is None) == (None, False)
+    assert any("no peak_flops_per_second of Apple M5" in warning for warning in untold["warnings"])
+    assert not any("Times are null" in warning for warning in told["warnings"])
+
+
 def test_the_default_batch_is_the_ceiling(ask_traffic: Ask) -> None:
     answer = ask_traffic(**A100)
     assert answer["batch_size"] == answer["question"]["batch_size"] == 28

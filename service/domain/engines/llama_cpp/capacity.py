@@ -253,6 +253,8 @@ def left_on_the_host(setting: Setting, where: Placement) -> Iterator[str]:
         routed = all(module.name.startswith("experts.") for module in hosted)
         what = "experts" if routed else "matrices"
         yield f"{what} of {len(own)} of {layers} layers stay on the host; times are those of a model wholly on GPUs."
+    elif setting.asked.get("cpu_tensors"):
+        yield f"cpu_tensors match no tensor of {setting.scenario.model.name}: nothing stays on the host by them."
 
 
 def _moved_by_itself(setting: Setting, rules: Rules, ranks: tuple[Rank, ...]) -> Iterator[str]:
