@@ -29,6 +29,12 @@ _secrets: Final = re.compile(
 ).search
 # What a driver tells one card from every other by.
 _devices: Final = re.compile(r"(?<!\w)(?:GPU|MIG)-[0-9a-f]{8}-[0-9a-f]{4}-", re.ASCII | re.IGNORECASE).search
+# A word that is a machine's name or an address of a private network; 10.2.0.19 may as well be a release.
+_machines: Final = re.compile(
+    r"(?:[\w-]+\.)+(?:internal|intra|local|localdomain|lan|corp|home|arpa|com|net|org|edu|gov|mil|io|cloud)"
+    r"|(?:192\.168|172\.(?:1[6-9]|2\d|3[01]))(?:\.\d{1,3}){2}(?::\d+)?",
+    re.ASCII | re.IGNORECASE,
+).fullmatch
 # What an engine listens on or joins, but for the addresses that every machine has.
 _EVERYBODY_S: Final = r"(?!(?:0\.0\.0\.0|127\.0\.0\.1|localhost|\[?::1?\]?)(?::\d+)?(?:[\s\"',]|$))"
 _hosts: Final = re.compile(
@@ -60,6 +66,11 @@ def names_secret(name: str) -> bool:
 def names_device(text: str) -> bool:
     """Whether a text tells one card from all others."""
     return _devices(text) is not None
+
+
+def names_machine(text: str) -> bool:
+    """Whether a text is the name or the address of a machine."""
+    return _machines(text) is not None
 
 
 def private_in_command(command: str) -> str | None:

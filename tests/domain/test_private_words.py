@@ -2,7 +2,15 @@
 
 import pytest
 
-from service.domain.private_words import holds_secret, is_place, names_device, names_secret, private_in_command
+from service.domain.private_words import (
+    holds_secret,
+    is_place,
+    names_device,
+    names_machine,
+    names_secret,
+    private_in_command,
+)
+from tests.domain.conftest import CATALOG
 
 SERVE = "vllm serve meta-llama/Llama-3.1-8B-Instruct"
 
@@ -81,3 +89,25 @@ def test_a_text_is_told_by_what_it_holds(text: str, place: bool, secret: bool, d
 )
 def test_a_name_of_a_secret_is_told_from_one_that_holds_the_word(name: str, secret: bool) -> None:
     assert names_secret(name) is secret
+
+
+@pytest.mark.parametrize(
+    "text", ["host-17.internal.example.com", "node3.lan", "GPU7.Cluster.local", "192.168.0.7", "172.20.1.9:8000"]
+)
+def test_the_name_or_the_address_of_a_machine_is_one(text: str) -> None:
+    assert names_machine(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["NVIDIA H100 80GB HBM3", "0.10.1.1", "10.2.0.19", "qwen2.5-7b-instruct", "meta-llama/Llama-3.1-8B"]
+)
+def test_a_card_a_release_and_a_model_are_none(text: str) -> None:
+    assert not names_machine(text)
+
+
+def test_nothing_that_the_catalog_names_is_a_machine() -> None:
+    names = [path.stem for path in (CATALOG / "models").glob("*.yaml")] + [
+        path.stem for path in (CATALOG / "gpus").glob("*.yaml")
+    ]
+    assert len(names) > 700
+    assert not list(filter(names_machine, names))

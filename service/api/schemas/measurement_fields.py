@@ -18,7 +18,14 @@ from service.api.schemas.fields import (
 )
 from service.api.schemas.question import TrafficQuestion
 from service.domain.errors import nearest
-from service.domain.private_words import holds_secret, is_place, names_device, names_secret, private_in_command
+from service.domain.private_words import (
+    holds_secret,
+    is_place,
+    names_device,
+    names_machine,
+    names_secret,
+    private_in_command,
+)
 
 MOST_SAMPLES = 200
 _EXACT = limits.MAX_EXACT_INTEGER
@@ -50,6 +57,8 @@ class Word(Name):
             raise MisreadError("looks like a path or an address, which is not kept")
         if holds_secret(text):
             raise MisreadError("looks like a key, a token or a password, which is not kept")
+        if names_machine(text):
+            raise MisreadError("looks like the name of a machine, which is not kept")
         if names_device(text):
             raise MisreadError("holds the id of one card, which is not kept")
         return text

@@ -10,8 +10,7 @@ from service.domain.architecture import Architecture, CacheLayers, Module, Modul
 from service.domain.cache.sliding import SlidingCache
 from service.domain.configs import blocks, latent_blocks, layer_kinds, moe, prediction_blocks
 from service.domain.configs import deepseek_v4_parts as parts
-from service.domain.configs.base import HIDDEN, Decoder, architecture, frame
-from service.domain.configs.blocks import Heads
+from service.domain.configs.base import Decoder, architecture, frame
 from service.domain.configs.fields import Fields
 from service.domain.configs.latent_decoders import experts
 
@@ -46,7 +45,7 @@ _ROWS, _WHOLE = Shard.ROWS, Shard.REPLICATED
 def read(fields: Fields) -> Architecture:
     """Keys are read as values, so a token's or a group's vector is kept once."""
     fields = fields.defaulting(DEFAULTS)
-    shape = _shape(fields)
+    shape = parts.decoder(fields)
     few, many = _kinds(fields, shape)
     index = latent_blocks.indexer(fields)
     rates = {word: _rate(fields, word) for word in (_FEW, _MANY)}
@@ -65,19 +64,6 @@ def read(fields: Fields) -> Architecture:
     caches = [CacheLayers(window, shape.all_layers, shape.heads.query)]
     caches += parts.compressed(shape, many, rates[_MANY], None) + parts.compressed(shape, few, rates[_FEW], index)
     return architecture(fields, shape, made, tuple(caches))
-
-
-def _shape(fields: Fields) -> Decoder:
-    width = fields.integer("head_dim")
-    if fields.integer("num_key_value_heads", default=1) != 1:
-        raise fields.refuse("num_key_value_heads", "Only one KV head is known here.")
-    return Decoder(
-        layers=fields.layers(),
-        hidden=fields.integer(*HIDDEN),
-        heads=Heads(fields.integer("num_attention_heads"), 1, width, width),
-        vocabulary=fields.integer("vocab_size"),
-        tied=fields.flag("tie_word_embeddings", default=False),
-    )
 
 
 def _rate(fields: Fields, word: str) -> int:

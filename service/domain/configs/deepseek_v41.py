@@ -14,8 +14,8 @@ from service.domain.cache.recurrent import Mixer, RecurrentCache
 from service.domain.cache.sliding import SlidingCache
 from service.domain.configs import blocks, latent_blocks, moe
 from service.domain.configs import deepseek_v4_parts as parts
-from service.domain.configs.base import HIDDEN, Decoder, architecture, frame, routing
-from service.domain.configs.blocks import Heads, matrix, vector
+from service.domain.configs.base import Decoder, architecture, frame, routing
+from service.domain.configs.blocks import matrix, vector
 from service.domain.configs.encoder_blocks import Tower, area, depth
 from service.domain.configs.fields import Fields
 from service.domain.configs.latent_blocks import Indexer
@@ -75,7 +75,7 @@ def read(fields: Fields) -> Architecture:
 
 def _read_text(fields: Fields) -> Architecture:
     fields = fields.defaulting(DEFAULTS)
-    shape = _shape(fields)
+    shape = parts.decoder(fields)
     sources = _sources(fields, shape)
     index = latent_blocks.indexer(fields)
     made = [
@@ -92,19 +92,6 @@ def _read_text(fields: Fields) -> Architecture:
     caches = [CacheLayers(window, shape.all_layers, shape.heads.query)]
     caches += [each for source, kept in sources.items() for each in _kept(shape, source, kept, index)]
     return architecture(fields, shape, made, tuple(caches))
-
-
-def _shape(fields: Fields) -> Decoder:
-    width = fields.integer("head_dim")
-    if fields.integer("num_key_value_heads", default=1) != 1:
-        raise fields.refuse("num_key_value_heads", "Only one KV head is known here.")
-    return Decoder(
-        layers=fields.layers(),
-        hidden=fields.integer(*HIDDEN),
-        heads=Heads(fields.integer("num_attention_heads"), 1, width, width),
-        vocabulary=fields.integer("vocab_size"),
-        tied=fields.flag("tie_word_embeddings", default=False),
-    )
 
 
 def _sources(fields: Fields, shape: Decoder) -> dict[int, _Sources]:

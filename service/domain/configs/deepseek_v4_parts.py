@@ -6,14 +6,28 @@ from service.domain.architecture import CacheLayers, Module, ModuleKind, Place, 
 from service.domain.cache.latent import LatentCache
 from service.domain.cache.recurrent import Mixer, RecurrentCache
 from service.domain.configs import blocks, latent_blocks
-from service.domain.configs.base import Decoder
-from service.domain.configs.blocks import matrix, vector
+from service.domain.configs.base import HIDDEN, Decoder
+from service.domain.configs.blocks import Heads, matrix, vector
 from service.domain.configs.fields import Fields
 from service.domain.configs.latent_blocks import Indexer
 from service.domain.configs.recurrent_blocks import FOUR_BYTES
 
 _ATTENTION, _INDEX, _NORM = ModuleKind.ATTENTION, ModuleKind.INDEXER, ModuleKind.NORM
 _ROWS, _WHOLE = Shard.ROWS, Shard.REPLICATED
+
+
+def decoder(fields: Fields) -> Decoder:
+    """Sizes of a decoder with one vector for the keys and values of all heads."""
+    width = fields.integer("head_dim")
+    if fields.integer("num_key_value_heads", default=1) != 1:
+        raise fields.refuse("num_key_value_heads", "Only one KV head is known here.")
+    return Decoder(
+        layers=fields.layers(),
+        hidden=fields.integer(*HIDDEN),
+        heads=Heads(fields.integer("num_attention_heads"), 1, width, width),
+        vocabulary=fields.integer("vocab_size"),
+        tied=fields.flag("tie_word_embeddings", default=False),
+    )
 
 
 def attention(fields: Fields, shape: Decoder, layers: tuple[int, ...]) -> list[Module]:
